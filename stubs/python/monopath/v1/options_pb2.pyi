@@ -102,8 +102,8 @@ Global___GrpcCode: typing_extensions.TypeAlias = GrpcCode
 
 @typing.final
 class FieldRules(google.protobuf.message.Message):
-    """Limits of one field. Within a major version they only loosen. Enum fields need no rule: their zero value and unknown
-    numbers are always refused in requests.
+    """Limits of one field. Within a major version they only loosen. On a field that is a message, limits of numbers hold for
+    every number in it. Enum fields need no rule: their zero value and unknown numbers are always refused in requests.
     """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
