@@ -117,12 +117,10 @@ def _deep() -> dict[str, bytes]:
         "gray16.png": encode(Image.fromarray(gray16), "PNG"),
         "int32.tif": encode(Image.fromarray(gray16.astype(np.int32) // 200), "TIFF"),
         "float32.tif": encode(Image.fromarray(float32), "TIFF"),
-        "ycbcr.tif": encode(picture.convert("YCbCr"), "TIFF"),
         "lab.tif": encode(Image.frombytes("LAB", (64, 48), picture.tobytes()), "TIFF"),
         "cmyk.jpg": encode(cmyk, "JPEG", quality=95),
         "cmyk.tif": encode(cmyk, "TIFF"),
         "picture.bmp": encode(picture, "BMP"),
-        "picture.ppm": encode(picture, "PPM"),
         "picture.avif": encode(picture, "AVIF"),
     }
 

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Finished", "ServerProcess", "run_monopath", "serving"]
+__all__ = ["SOURCE_PATHS", "Finished", "ServerProcess", "run_monopath", "serving", "starting"]
 
 REPOSITORY = Path(__file__).parents[2]
+SOURCE_PATHS = os.pathsep.join((str(REPOSITORY / "server"), str(REPOSITORY / "stubs" / "python")))
+"""What a process that is to import this checkout has in PYTHONPATH."""
 COMMAND = (sys.executable, "-W", "error", "-m", "monopath.cli.main")
 START_SECONDS = 90.0
 """The first start on a machine compiles the kernels."""
@@ -71,13 +73,10 @@ def run_monopath(
 
 
 @contextlib.contextmanager
-def serving(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Iterator[ServerProcess]:
-    """Run `monopath serve` with these arguments, and give it when it is ready. It is gone on every way out.
-
-    Raises RuntimeError with what it wrote where it ends, or takes too long, before it is ready.
-    """
+def starting(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """Start `monopath` with these arguments. It is gone on every way out."""
     process = subprocess.Popen(
-        [*COMMAND, "serve", *map(str, arguments)],
+        [*COMMAND, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -85,11 +84,21 @@ def serving(*arguments: str | Path, environment: Mapping[str, str] | None = None
         env=_environment(environment),
     )
     try:
-        yield ServerProcess(process, _wait_until_ready(process))
+        yield process
     finally:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@contextlib.contextmanager
+def serving(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Iterator[ServerProcess]:
+    """Run `monopath serve` with these arguments, and give it when it is ready. It is gone on every way out.
+
+    Raises RuntimeError with what it wrote where it ends, or takes too long, before it is ready.
+    """
+    with starting("serve", *arguments, environment=environment) as process:
+        yield ServerProcess(process, _wait_until_ready(process))
 
 
 def _wait_until_ready(process: subprocess.Popen[str]) -> str:
@@ -113,5 +122,4 @@ def _wait_until_ready(process: subprocess.Popen[str]) -> str:
 def _environment(changes: Mapping[str, str] | None) -> dict[str, str]:
     """Return this process's environment without settings that would change what a command does."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MONOPATH_")}
-    source_paths = os.pathsep.join((str(REPOSITORY / "server"), str(REPOSITORY / "stubs" / "python")))
-    return {**kept, "PYTHONPATH": source_paths, "COLUMNS": "80", **(changes or {})}
+    return {**kept, "PYTHONPATH": SOURCE_PATHS, "COLUMNS": "80", **(changes or {})}

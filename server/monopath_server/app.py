@@ -1,0 +1,102 @@
+"""Builds and runs the server: settings, engines, services, start, drain, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Self
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from monopath.v1 import service_pb2, service_pb2_grpc
+
+from monopath_server.engine.engines import Engines
+from monopath_server.serving.service import PreprocessingServicer
+from monopath_server.settings import Settings
+
+__all__ = ["AddressError", "Server"]
+
+SERVICE_NAME = service_pb2.DESCRIPTOR.services_by_name["PreprocessingService"].full_name
+LIVENESS_NAME = "liveness"
+READINESS_NAMES = ("", SERVICE_NAME)
+
+logger = logging.getLogger(__name__)
+
+
+class AddressError(OSError):
+    """The server cannot listen at its address."""
+
+
+class Server:
+    """One server in this event loop. As a context manager it is drained and stopped on the way out."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.engines = Engines(settings)
+        self._servicer = PreprocessingServicer(settings, self.engines)
+        self._health = health.aio.HealthServicer()
+        self._server = grpc.aio.server(options=_options(settings))
+        service_pb2_grpc.add_PreprocessingServiceServicer_to_server(self._servicer, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self.address = settings.address
+        """Where the server listens; after `start` with the port that was chosen."""
+
+    async def start(self) -> None:
+        """Warm the transforms up, listen, and become ready.
+
+        Raises:
+            AddressError: the address cannot be listened at.
+            RuntimeError: the arithmetic of this installation is not what it must be (`transforms.self_check`).
+        """
+        await self.engines.warm_up()
+        for name in READINESS_NAMES:
+            await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._health.set(LIVENESS_NAME, health_pb2.HealthCheckResponse.SERVING)
+        try:
+            port = self._server.add_insecure_port(self._settings.address)
+        except RuntimeError as error:
+            raise AddressError(f"Cannot listen at {self._settings.address}") from error
+        if not self._settings.address.startswith("unix:"):
+            host, _, _ = self._settings.address.rpartition(":")
+            self.address = f"{host}:{port}"
+        await self._server.start()
+        for name in READINESS_NAMES:
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self) -> None:
+        """Stop without losing what was accepted: readiness off, lame duck, no new streams, live ones asked to end."""
+        for name in READINESS_NAMES:
+            await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+        await asyncio.sleep(self._settings.lame_duck_seconds)
+        stopping = asyncio.create_task(self._server.stop(self._settings.grace_seconds))
+        await asyncio.sleep(0)  # let the listener close before clients are told to go elsewhere
+        self._servicer.start_draining()
+        await stopping
+        self.engines.close()
+
+    async def kill(self) -> None:
+        """End a `stop` that is under way at once; streams that are still open end UNAVAILABLE."""
+        await self._server.stop(0)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_exc_info: object) -> None:
+        await self.stop()
+
+
+def _options(settings: Settings) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", settings.max_request_bytes),
+        # A second server on the same port must fail loudly instead of sharing it.
+        ("grpc.so_reuseport", 0),
+        # Clients may ping every 10 seconds while an item is long; the default cuts them off (too_many_pings).
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        # A proxy that pushes back leaves pings unanswered; the defaults then kill its connection.
+        ("grpc.http2.ping_timeout_ms", 300_000),
+        ("grpc.keepalive_timeout_ms", 300_000),
+    ]

@@ -1,0 +1,118 @@
+"""Micro-batches for one transform on one device: whatever waits when the device is free goes together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monopath_server.engine.buffers import Buffer
+from monopath_server.faults import ItemFault
+from monopath_server.media.prepare import PreparedPixels
+from monopath_server.processors.types import ImagePlan
+
+__all__ = ["BatchTimes", "Batcher"]
+
+BatchItem = tuple[PreparedPixels, ImagePlan, NDArray[np.uint8]]
+RunBatch = Callable[[Sequence[BatchItem]], tuple[ItemFault | None, ...]]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """Nanoseconds that an item waited for the device, and that its batch took."""
+
+    queued_ns: int
+    transforming_ns: int
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    prepared: PreparedPixels
+    plan: ImagePlan
+    rows: Buffer
+    since_ns: int
+    done: asyncio.Future[BatchTimes]
+
+
+class Batcher:
+    """Runs images of one config and element type on a device's one thread. Used on the event loop only.
+
+    There is no timer: an image that comes to an idle device starts at once, and what comes while the device works makes
+    up the next batch. Batches cannot change bytes, since each image owns its rows.
+    """
+
+    def __init__(self, run_batch: RunBatch, executor: Executor, *, max_items: int, max_patches: int) -> None:
+        self._run_batch = run_batch
+        self._executor = executor
+        self._max_items = max_items
+        self._max_patches = max_patches
+        self._waiting: deque[_Entry] = deque()
+        self._pump: asyncio.Task[None] | None = None
+
+    async def transform(self, prepared: PreparedPixels, plan: ImagePlan, rows: Buffer) -> BatchTimes:
+        """Write the rows of an image into `rows`, which the caller owns again afterwards.
+
+        Raises:
+            ItemFault: DEVICE_OUT_OF_MEMORY.
+        """
+        loop = asyncio.get_running_loop()
+        entry = _Entry(prepared, plan, rows, time.perf_counter_ns(), loop.create_future())
+        self._waiting.append(entry)
+        if self._pump is None:
+            self._pump = loop.create_task(self._run_all())
+        try:
+            return await asyncio.shield(entry.done)
+        except asyncio.CancelledError:
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+                raise
+            # The device may be writing: the memory is not the caller's before the batch is over. The wait is short.
+            await asyncio.wait((entry.done,))
+            if not entry.done.cancelled():
+                entry.done.exception()
+            raise
+
+    async def _run_all(self) -> None:
+        try:
+            while self._waiting:
+                batch = self._next_batch()
+                started_ns = time.perf_counter_ns()
+                outcomes = await asyncio.get_running_loop().run_in_executor(self._executor, self._run, batch)
+                finished_ns = time.perf_counter_ns()
+                for entry, error in zip(batch, outcomes, strict=True):
+                    if error is None:
+                        entry.done.set_result(BatchTimes(started_ns - entry.since_ns, finished_ns - started_ns))
+                    else:
+                        entry.done.set_exception(error)
+        finally:
+            self._pump = None
+
+    def _next_batch(self) -> list[_Entry]:
+        batch = [self._waiting.popleft()]
+        patches = batch[0].plan.row_count
+        while self._waiting and len(batch) < self._max_items:
+            patches += self._waiting[0].plan.row_count
+            if patches > self._max_patches:
+                break
+            batch.append(self._waiting.popleft())
+        return batch
+
+    def _run(self, batch: Sequence[_Entry]) -> list[Exception | None]:
+        """Run a batch on the device's thread; where it fails as a whole, by halves, so that only the guilty fail."""
+        try:
+            return list(self._run_batch([(entry.prepared, entry.plan, entry.rows.array) for entry in batch]))
+        except Exception as error:
+            if len(batch) == 1:
+                return [error]
+            logger.warning("A batch of %d items failed and is run by halves", len(batch), exc_info=error)
+            half = len(batch) // 2
+            return self._run(batch[:half]) + self._run(batch[half:])

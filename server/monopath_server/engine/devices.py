@@ -1,0 +1,129 @@
+"""The devices that DEFERRED_CUDA may use, each with one thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from monopath_server.engine.batcher import Batcher
+from monopath_server.faults import StreamFault, StreamReason
+from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.types import ElementType
+from monopath_server.settings import DeviceMode, Settings
+
+if TYPE_CHECKING:
+    # torch and Triton are imported only where a device is used: a server without one never touches a GPU.
+    from monopath_server.transforms.cuda.device import TransformDevice
+    from monopath_server.transforms.cuda.transform import CudaTransform
+
+__all__ = ["DeviceInfo", "Devices"]
+
+KEPT_TRANSFORMS = 16
+MAX_BATCH_ITEMS = 64
+MAX_BATCH_PATCHES = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device as clients see it."""
+
+    id: str
+    """UUID as the driver prints it; "interpreter" for Triton's interpreter."""
+    name: str
+    memory_bytes: int
+
+
+class Devices:
+    """Finds the devices once, and makes transforms on them as they are asked for. Used on the event loop only."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._slots: dict[str, _Slot] = {}
+        self.missing = ""
+        """Why there is no device; empty where there is one."""
+        match settings.cuda:
+            case DeviceMode.OFF:
+                self.missing = "CUDA is switched off in the server's settings"
+            case DeviceMode.INTERPRETER:
+                self._add(DeviceInfo("interpreter", "Triton's interpreter", 0), None)
+            case DeviceMode.AUTO:
+                self._find()
+
+    @property
+    def infos(self) -> tuple[DeviceInfo, ...]:
+        """All devices."""
+        return tuple(slot.info for slot in self._slots.values())
+
+    async def batcher(
+        self, config: KimiConfig, element_type: ElementType, device_id: str
+    ) -> tuple[DeviceInfo, Batcher]:
+        """The batcher of a transform on a device: the one asked for, or the first.
+
+        Raises:
+            StreamFault: DEVICE_UNAVAILABLE, with what is missing.
+        """
+        if not self._slots:
+            raise StreamFault(StreamReason.DEVICE_UNAVAILABLE, f"Expected a CUDA device, got none: {self.missing}")
+        slot = self._slots.get(device_id or next(iter(self._slots)))
+        if slot is None:
+            raise StreamFault(
+                StreamReason.DEVICE_UNAVAILABLE,
+                f"Expected one of the devices {', '.join(self._slots)}, got {device_id}",
+            )
+        return slot.info, await slot.batcher(config, element_type)
+
+    def close(self) -> None:
+        """Stop the devices' threads."""
+        for slot in self._slots.values():
+            slot.executor.shutdown(wait=True, cancel_futures=True)
+
+    def _find(self) -> None:
+        from monopath_server.transforms.cuda.probe import probe_cuda
+
+        probe = probe_cuda()
+        if not probe.available:
+            self.missing = "; ".join(probe.missing)
+            return
+        for found in probe.devices:
+            self._add(DeviceInfo(found.uuid, found.name, found.memory_bytes), found.index)
+
+    def _add(self, info: DeviceInfo, index: int | None) -> None:
+        self._slots[info.id] = _Slot(info, index, self._settings.max_device_scratch_bytes)
+
+
+class _Slot:
+    """One device: its thread, and the transforms last used on it."""
+
+    def __init__(self, info: DeviceInfo, index: int | None, max_scratch_bytes: int) -> None:
+        self.info = info
+        self.executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"monopath-{info.id}")
+        self._index = index
+        self._max_scratch_bytes = max_scratch_bytes
+        self._device: TransformDevice | None = None
+        self._batchers: OrderedDict[tuple[KimiConfig, ElementType], Batcher] = OrderedDict()
+        self._making = asyncio.Lock()
+
+    async def batcher(self, config: KimiConfig, element_type: ElementType) -> Batcher:
+        key = (config, element_type)
+        async with self._making:
+            batcher = self._batchers.pop(key, None)
+            if batcher is None:
+                transform = await asyncio.get_running_loop().run_in_executor(self.executor, self._make, *key)
+                batcher = Batcher(
+                    transform.run_batch, self.executor, max_items=MAX_BATCH_ITEMS, max_patches=MAX_BATCH_PATCHES
+                )
+            self._batchers[key] = batcher
+            while len(self._batchers) > KEPT_TRANSFORMS:
+                self._batchers.popitem(last=False)
+            return batcher
+
+    def _make(self, config: KimiConfig, element_type: ElementType) -> CudaTransform:
+        from monopath_server.transforms.cuda.device import CudaDevice, InterpreterDevice
+        from monopath_server.transforms.cuda.transform import CudaTransform
+
+        if self._device is None:
+            self._device = InterpreterDevice() if self._index is None else CudaDevice(self._index)
+        return CudaTransform(config, element_type, self._device, max_scratch_bytes=self._max_scratch_bytes)

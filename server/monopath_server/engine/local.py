@@ -1,0 +1,192 @@
+"""LOCAL: features that the client finished, held to the plan of their original size and converted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from monopath_server.engine.buffers import Buffer, BufferPool
+from monopath_server.engine.items import Features, Provenance, Route, Timings
+from monopath_server.engine.workers import CancelToken, Workers
+from monopath_server.faults import ItemFault, ItemReason
+from monopath_server.processors.digest import config_digest
+from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.kimi.geometry import plan_image
+from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Size
+from monopath_server.transforms.convert import convert_rows, first_non_finite
+
+__all__ = ["LocalEngine", "LocalItem", "LocalWork"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalItem:
+    """What a client says of the features it finished."""
+
+    id: int
+    label: str
+    original_size: Size
+    grid_thw: GridTHW
+    token_count: int
+    element_type: ElementType
+    shape: tuple[int, ...]
+    size_bytes: int
+    content_sha256: bytes
+
+
+class LocalWork:
+    """A local item that fits its plan, and the bytes of it that have come."""
+
+    def __init__(self, engine: LocalEngine, item: LocalItem) -> None:
+        """Raises `ItemFault` where what the client says contradicts the plan."""
+        started_ns = time.perf_counter_ns()
+        self._engine = engine
+        self.item = item
+        self.image_plan = engine.check(item)
+        self._received = engine.take_buffer(item.size_bytes)
+        self._received_bytes = 0
+        self._complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.planning_ns = time.perf_counter_ns() - started_ns
+
+    @property
+    def size_bytes(self) -> int:
+        return self.item.size_bytes
+
+    @property
+    def awaits_input(self) -> bool:
+        return not self._complete.done()
+
+    async def plan(self) -> ImagePlan:
+        return self.image_plan
+
+    async def features(self, token: CancelToken) -> Features:
+        """Wait for all bytes, then check and convert them. Raises `ItemFault`."""
+        await self._complete
+        return await self._engine.features(self, self._received, token)
+
+    def write(self, offset_bytes: int, data: bytes) -> None:
+        """Take the next bytes. Wrong ones fail the item, not the caller."""
+        if not self.awaits_input:
+            return
+        end_bytes = offset_bytes + len(data)
+        if offset_bytes != self._received_bytes:
+            self._fail(f"Expected the next chunk at offset {self._received_bytes}, got {offset_bytes}")
+        elif end_bytes > self.item.size_bytes:
+            self._fail(f"Expected {self.item.size_bytes} bytes in all, got a chunk up to {end_bytes}")
+        else:
+            self._received.array[offset_bytes:end_bytes] = np.frombuffer(data, dtype=np.uint8)
+            self._received_bytes = end_bytes
+            if end_bytes == self.item.size_bytes:
+                self._complete.set_result(None)
+
+    def fail_input(self, error: Exception) -> None:
+        if self.awaits_input:
+            self._complete.set_exception(error)
+
+    def end_of_input(self) -> None:
+        self._fail(f"Expected {self.item.size_bytes} bytes, got {self._received_bytes} before the half-close")
+
+    def release(self) -> None:
+        """Give the received bytes' memory back. A conversion that still reads them is one whose result nobody wants."""
+        if not self._complete.done():
+            self._complete.cancel()
+        elif not self._complete.cancelled():
+            self._complete.exception()  # retrieved here too, so that asyncio does not log one that nobody awaited
+        self._received.release()
+
+    def _fail(self, message: str) -> None:
+        self.fail_input(ItemFault(ItemReason.FEATURES_INCOMPLETE, message))
+
+
+class LocalEngine:
+    """Checks and converts finished features."""
+
+    device = ""
+
+    def __init__(
+        self,
+        config: KimiConfig,
+        element_type: ElementType,
+        *,
+        workers: Workers,
+        buffers: BufferPool,
+        max_feature_bytes: int,
+    ) -> None:
+        self._config = config
+        self._config_sha256 = config_digest(config)
+        self._element_type = element_type
+        self._workers = workers
+        self._buffers = buffers
+        self._max_feature_bytes = max_feature_bytes
+
+    def check(self, item: LocalItem) -> ImagePlan:
+        """Hold what the client says to the plan of the original size. Cheap; runs on the event loop.
+
+        Raises:
+            ItemFault: FEATURES_MISMATCH naming the first field that differs, FEATURES_TOO_LARGE over the limit.
+        """
+        plan = plan_image(self._config, item.original_size)
+        _expect("grid_thw", plan.grid_thw, item.grid_thw)
+        _expect("token_count", plan.token_count, item.token_count)
+        _expect("features.shape", plan.shape, item.shape)
+        _expect("features.size_bytes", plan.feature_bytes(item.element_type), item.size_bytes)
+        if self._element_type is ElementType.UINT8 and item.element_type is not ElementType.UINT8:
+            raise ItemFault(
+                ItemReason.FEATURES_MISMATCH,
+                f"Expected uint8 for a stream of uint8, got {item.element_type}: normalisation cannot be undone",
+                field="features.data_type",
+            )
+        largest_bytes = max(item.size_bytes, plan.feature_bytes(self._element_type))
+        if largest_bytes > self._max_feature_bytes:
+            raise ItemFault(
+                ItemReason.FEATURES_TOO_LARGE, f"Expected at most {self._max_feature_bytes} bytes, got {largest_bytes}"
+            )
+        return plan
+
+    def take_buffer(self, size_bytes: int) -> Buffer:
+        """Memory for received bytes."""
+        return self._buffers.take(size_bytes)
+
+    async def features(self, work: LocalWork, received: Buffer, token: CancelToken) -> Features:
+        """Check that all elements are finite, and convert them, in a worker.
+
+        Raises:
+            ItemFault: FEATURES_NOT_FINITE.
+        """
+        queued_ns = time.perf_counter_ns()
+        return await self._workers.run(
+            lambda: self._convert(work, received, queued_ns), token, lambda features: features.buffer.release()
+        )
+
+    def _convert(self, work: LocalWork, received: Buffer, queued_ns: int) -> Features:
+        started_ns = time.perf_counter_ns()
+        item = work.item
+        bad_index = first_non_finite(received.array, item.element_type)
+        if bad_index is not None:
+            raise ItemFault(
+                ItemReason.FEATURES_NOT_FINITE,
+                f"Expected finite elements, got a NaN or an infinity at element {bad_index}",
+                field="features",
+            )
+        buffer = self._buffers.take(work.image_plan.feature_bytes(self._element_type))
+        try:
+            convert_rows(received.array, item.element_type, buffer.array, self._element_type, self._config)
+        except BaseException:
+            buffer.release()
+            raise
+        return Features(
+            buffer=buffer,
+            provenance=Provenance(self._config_sha256, item.content_sha256, None, Route.CLIENT),
+            timings=Timings(
+                planning_ns=work.planning_ns,
+                queued_ns=started_ns - queued_ns,
+                transforming_ns=time.perf_counter_ns() - started_ns,
+            ),
+        )
+
+
+def _expect(field: str, expected: object, found: object) -> None:
+    if expected != found:
+        raise ItemFault(ItemReason.FEATURES_MISMATCH, f"Expected {field} {expected}, got {found}", field=field)

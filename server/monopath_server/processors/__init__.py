@@ -1,0 +1,1 @@
+"""Per model family: the typed config, presets and pure geometry. Sizes in, plans out; no pixels, no gRPC."""

@@ -1,0 +1,159 @@
+"""Sizes, grids, plans and the named choices that decide an image's bytes. Plain values, shared by every part."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+__all__ = [
+    "Background",
+    "BackgroundPattern",
+    "ElementType",
+    "FillStage",
+    "GridTHW",
+    "ImagePlan",
+    "OrientationPolicy",
+    "Padding",
+    "ResampleKernel",
+    "Size",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Width and height of an image, in pixels."""
+
+    width_px: int
+    height_px: int
+
+    def __str__(self) -> str:
+        return f"{self.width_px} x {self.height_px}"
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Pixels added behind the resized image; nothing is ever added on the left or on top."""
+
+    right_px: int
+    bottom_px: int
+
+
+@dataclass(frozen=True, slots=True)
+class GridTHW:
+    """A patch grid: frames, patch rows and patch columns."""
+
+    t: int
+    h: int
+    w: int
+
+    @property
+    def patch_count(self) -> int:
+        """Number of patches, which is the number of rows of the features."""
+        return self.t * self.h * self.w
+
+
+class ElementType(enum.StrEnum):
+    """Type of one element of `pixel_values`. `UINT8` is the padded pixel itself, without normalisation."""
+
+    UINT8 = enum.auto()
+    FLOAT32 = enum.auto()
+    BFLOAT16 = enum.auto()
+    FLOAT16 = enum.auto()
+
+    @property
+    def itemsize(self) -> int:
+        """Size of one element in bytes."""
+        match self:
+            case ElementType.UINT8:
+                return 1
+            case ElementType.BFLOAT16 | ElementType.FLOAT16:
+                return 2
+            case ElementType.FLOAT32:
+                return 4
+
+
+class ResampleKernel(enum.StrEnum):
+    """The resize arithmetic, named by the Pillow release that brought it.
+
+    The weights are the same in all three; the order of the two passes is not, and the image is rounded to uint8 between
+    them, so the order decides the bytes.
+    """
+
+    PILLOW_11 = enum.auto()
+    """Pillow up to 12.1.1: always horizontal first."""
+    PILLOW_12_2 = enum.auto()
+    """Pillow 12.2 and 12.3: vertical first for images more than 100 times as high as wide."""
+    PILLOW_13 = enum.auto()
+    """Pillow 13: vertical first where the height shrinks by more than twice what the width does."""
+
+
+class OrientationPolicy(enum.StrEnum):
+    """What happens to an EXIF orientation."""
+
+    KEEP = enum.auto()
+    """Pixels as stored; what the Kimi checkpoints do."""
+    APPLY = enum.auto()
+    """Pixels are transposed once, before any size is taken."""
+
+
+class FillStage(enum.StrEnum):
+    """When an image is turned into RGB over its background: before or after it is resized."""
+
+    BEFORE_RESIZE = enum.auto()
+    AFTER_RESIZE = enum.auto()
+
+
+class BackgroundPattern(enum.StrEnum):
+    """What is shown behind transparent pixels."""
+
+    WHITE = enum.auto()
+    BLACK = enum.auto()
+    GRAY = enum.auto()
+    CHESSBOARD = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """The background that transparent pixels are composited on. The chessboard fields matter to a chessboard only."""
+
+    pattern: BackgroundPattern
+    chessboard_square_size: int = 16
+    """Side of one square in pixels of the image that is composited."""
+    chessboard_square_on_top_left: bool = True
+    """Whether the top left square is a white one."""
+    chessboard_white_value: int = 255
+    chessboard_gray_value: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePlan:
+    """Everything that follows from an image's size alone."""
+
+    original_size: Size
+    """Size of the image as it enters the processor: decoded, and transposed where the orientation is applied."""
+    resized_size: Size
+    padding: Padding
+    grid_thw: GridTHW
+    token_count: int
+    """Tokens the image takes in the model's sequence."""
+    patch_size: int
+    """Side of a patch in pixels."""
+
+    @property
+    def row_count(self) -> int:
+        """Rows of `pixel_values`: one per patch."""
+        return self.grid_thw.patch_count
+
+    @property
+    def row_elements(self) -> int:
+        """Elements of one row: three channels of one patch."""
+        return 3 * self.patch_size * self.patch_size
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Shape of `pixel_values`: (rows, 3, patch_size, patch_size)."""
+        return (self.row_count, 3, self.patch_size, self.patch_size)
+
+    def feature_bytes(self, element_type: ElementType) -> int:
+        """Size of `pixel_values` in bytes."""
+        return self.row_count * self.row_elements * element_type.itemsize

@@ -1,0 +1,1 @@
+"""All that knows gRPC and protobuf: messages to plain values and back, sessions, statuses."""

@@ -1,0 +1,126 @@
+"""The five methods. A stream's method names its path; everything else is the session's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+from grpc_status import rpc_status
+from monopath.v1 import event_pb2, service_pb2, service_pb2_grpc
+
+from monopath_server.engine.engines import Engines
+from monopath_server.faults import StreamFault, StreamReason
+from monopath_server.serving.capabilities import capabilities
+from monopath_server.serving.openings import Openings
+from monopath_server.serving.paths import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, PathMessages
+from monopath_server.serving.planning import plan_images
+from monopath_server.serving.requests import Request
+from monopath_server.serving.session import Opener, StreamSession
+from monopath_server.serving.status import as_stream_fault, status_of
+from monopath_server.settings import Settings
+
+__all__ = ["PreprocessingServicer"]
+
+ResponseT = TypeVar("ResponseT")
+RequestT = TypeVar("RequestT")
+
+LocalContext = grpc.aio.ServicerContext[service_pb2.StreamLocalRequest, service_pb2.StreamLocalResponse]
+DeferredCudaContext = grpc.aio.ServicerContext[
+    service_pb2.StreamDeferredCudaRequest, service_pb2.StreamDeferredCudaResponse
+]
+DeferredCpuContext = grpc.aio.ServicerContext[
+    service_pb2.StreamDeferredCpuRequest, service_pb2.StreamDeferredCpuResponse
+]
+
+
+class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
+    """Serves the contract's service, and knows the live streams."""
+
+    def __init__(self, settings: Settings, engines: Engines) -> None:
+        self._settings = settings
+        self._engines = engines
+        self._openings = Openings(settings, engines)
+        self._sessions: set[StreamSession[Any]] = set()
+        self._is_draining = False
+
+    # The handlers write through the context instead of yielding: a generator that is cancelled while gRPC writes would
+    # be closed late, by the garbage collector, and with it the stream's buffers. The generated base class knows only
+    # yielding.
+
+    async def StreamLocal(  # type: ignore[override]
+        self,
+        request_iterator: AsyncIterator[service_pb2.StreamLocalRequest],
+        context: LocalContext,
+    ) -> None:
+        """Finished features in; checked and converted features out."""
+        await self._serve(LOCAL, self._openings.local, request_iterator, context)
+
+    async def StreamDeferredCuda(  # type: ignore[override]
+        self,
+        request_iterator: AsyncIterator[service_pb2.StreamDeferredCudaRequest],
+        context: DeferredCudaContext,
+    ) -> None:
+        """Images in; features made by the server's GPU out."""
+        await self._serve(DEFERRED_CUDA, self._openings.deferred_cuda, request_iterator, context)
+
+    async def StreamDeferredCpu(  # type: ignore[override]
+        self,
+        request_iterator: AsyncIterator[service_pb2.StreamDeferredCpuRequest],
+        context: DeferredCpuContext,
+    ) -> None:
+        """Images in; features made by the server's CPU out."""
+        await self._serve(DEFERRED_CPU, self._openings.deferred_cpu, request_iterator, context)
+
+    async def Plan(
+        self,
+        request: service_pb2.PlanRequest,
+        context: grpc.aio.ServicerContext[service_pb2.PlanRequest, service_pb2.PlanResponse],
+    ) -> service_pb2.PlanResponse:
+        """Geometry, token counts and encoder ranks from sizes alone, without pixels."""
+        try:
+            return await asyncio.to_thread(plan_images, request, self._settings)
+        except Exception as error:
+            await _abort(context, as_stream_fault(error))
+
+    async def GetCapabilities(
+        self,
+        request: service_pb2.GetCapabilitiesRequest,
+        context: grpc.aio.ServicerContext[service_pb2.GetCapabilitiesRequest, service_pb2.GetCapabilitiesResponse],
+    ) -> service_pb2.GetCapabilitiesResponse:
+        """What this server can do, and why it cannot do the rest."""
+        try:
+            return capabilities(self._settings, self._engines)
+        except Exception as error:
+            await _abort(context, as_stream_fault(error))
+
+    def start_draining(self) -> None:
+        """Refuse new streams and ask the live ones to end."""
+        self._is_draining = True
+        for session in self._sessions:
+            session.go_away(event_pb2.GOAWAY_REASON_DRAINING)
+
+    async def _serve(
+        self,
+        path: PathMessages[ResponseT],
+        opener: Opener,
+        requests: AsyncIterator[Request],
+        context: grpc.aio.ServicerContext[RequestT, ResponseT],
+    ) -> None:
+        if self._is_draining:
+            # At once, before any header: gRPC then knows that nothing was processed, and may try another replica.
+            await _abort(context, StreamFault(StreamReason.DRAINING, "The server is stopping"))
+        session = StreamSession(path, opener, aiter(requests), context.write, self._settings)
+        self._sessions.add(session)
+        try:
+            await session.run()
+        except Exception as error:
+            await _abort(context, as_stream_fault(error))
+        finally:
+            self._sessions.discard(session)
+
+
+async def _abort(context: grpc.aio.ServicerContext[RequestT, ResponseT], fault: StreamFault) -> NoReturn:
+    status = rpc_status.to_status(status_of(fault))
+    await context.abort(status.code, status.details, status.trailing_metadata)

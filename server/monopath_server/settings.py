@@ -1,0 +1,70 @@
+"""What an operator can set, as one frozen object. Where the values come from (flags, environment) is the caller's."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from monopath_server.media.limits import ImageLimits
+from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.presets import PRESETS
+
+__all__ = ["DeviceMode", "Settings"]
+
+MIB = 1024 * 1024
+
+
+class DeviceMode(enum.StrEnum):
+    """Where `StreamDeferredCuda` makes features."""
+
+    AUTO = enum.auto()
+    """On the CUDA devices that are found; without any, the path is refused."""
+    OFF = enum.auto()
+    """Nowhere: CUDA is not even looked for, and no CUDA context is ever made."""
+    INTERPRETER = enum.auto()
+    """In Triton's interpreter, on the CPU: for tests of the path where there is no GPU. Very slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of a server, with defaults that fit a small host."""
+
+    address: str = "127.0.0.1:50051"
+    """Where to listen: `host:port` (port 0: any free one) or `unix:/path`."""
+
+    worker_count: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    """Threads that decode and transform."""
+    cuda: DeviceMode = DeviceMode.AUTO
+    max_device_scratch_bytes: int = 256 * MIB
+    """Memory of a GPU that a batch may use between its two kernels; larger batches are split."""
+
+    image_limits: ImageLimits = field(default_factory=ImageLimits)
+    max_feature_bytes: int = 512 * MIB
+    """Bytes of one item's features."""
+    max_unfinished_items: int = 64
+    """Items without an end on one stream; beyond it the server stops reading."""
+    max_unfinished_bytes: int = 256 * MIB
+    """Bytes of images and features of unfinished items on one stream; beyond it the server stops reading."""
+    chunk_bytes: int = MIB
+    """Bytes of features in one response message; at most 1 MiB, so that no client has to raise gRPC's limit."""
+    idle_buffer_bytes: int = 512 * MIB
+    """Memory that is kept for reuse between items."""
+
+    refusal_drain_seconds: float = 5.0
+    """How long a broken stream is read and discarded until its client half-closes."""
+    refusal_drain_bytes: int = 64 * MIB
+    """How much a broken stream may still send before it is ended at once."""
+    lame_duck_seconds: float = 0.0
+    """How long a stopping server keeps accepting after its readiness went off, so that balancers notice."""
+    grace_seconds: float = 30.0
+    """How long a stopping server waits for accepted items and half-closes."""
+
+    presets: Mapping[str, KimiConfig] = field(default_factory=lambda: dict(PRESETS))
+    """Configs that clients can ask for by name."""
+
+    @property
+    def max_request_bytes(self) -> int:
+        """Bytes of one request message: the largest image, and slack for one slightly too large to be an item error."""
+        return self.image_limits.max_encoded_bytes + 4 * MIB

@@ -1,0 +1,174 @@
+"""Images to strips of patch rows, and strips to launches that fit into bounded device memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from monopath_server.faults import ItemFault, ItemReason
+from monopath_server.processors.types import ImagePlan, ResampleKernel, Size
+from monopath_server.transforms.cuda.windows import AxisWindows, axis_windows
+from monopath_server.transforms.pass_order import vertical_first
+
+__all__ = ["DeviceImage", "ResizePass", "Strip", "cut_into_strips", "device_image", "group_into_launches"]
+
+PIXEL_BYTES = 4
+_INDEX_LIMIT = 2**31
+"""Offsets inside one image are int32 on the device; only where an image begins is int64."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizePass:
+    """One filtered axis of an image."""
+
+    is_vertical: bool
+    windows: AxisWindows
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceImage:
+    """What the device has to do for one image."""
+
+    index: int
+    """Position of the image in its batch."""
+    plan: ImagePlan
+    source_size: Size
+    has_alpha: bool
+    passes: tuple[ResizePass, ...]
+    """In their order; none where the image has its size already."""
+    element_bytes: int
+    """Size of one element of the output."""
+
+    @property
+    def scratch_width_px(self) -> int:
+        """Width of the image between the two passes."""
+        is_vertical = bool(self.passes) and self.passes[0].is_vertical
+        return self.source_size.width_px if is_vertical else self.plan.resized_size.width_px
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Patch rows of one image, with the pixel rows of the source and of the scratch that they need."""
+
+    image: DeviceImage
+    patch_rows: tuple[int, int]
+    """[begin, end) of the grid."""
+    source_rows: tuple[int, int]
+    """[begin, end), empty where the strip is padding alone."""
+    scratch_rows: tuple[int, int]
+    """[begin, end), empty without a resize."""
+
+    @property
+    def source_bytes(self) -> int:
+        """Pixels to copy to the device."""
+        begin, end = self.source_rows
+        return (end - begin) * self.image.source_size.width_px * PIXEL_BYTES
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Pixels between the passes."""
+        begin, end = self.scratch_rows
+        return (end - begin) * self.image.scratch_width_px * PIXEL_BYTES
+
+    @property
+    def output_elements(self) -> int:
+        """Elements of the strip's rows of features."""
+        begin, end = self.patch_rows
+        return (end - begin) * self.image.plan.grid_thw.w * self.image.plan.row_elements
+
+    @property
+    def output_bytes(self) -> int:
+        """Size of the strip's rows of features."""
+        return self.output_elements * self.image.element_bytes
+
+    @property
+    def output_offset_bytes(self) -> int:
+        """Where the strip's rows begin in the features of its image."""
+        plan = self.image.plan
+        return self.patch_rows[0] * plan.grid_thw.w * plan.row_elements * self.image.element_bytes
+
+    @property
+    def device_bytes(self) -> int:
+        """All device memory that grows with the strip."""
+        return self.source_bytes + self.scratch_bytes + self.output_bytes
+
+
+def device_image(
+    index: int,
+    plan: ImagePlan,
+    source_size: Size,
+    kernel: ResampleKernel,
+    *,
+    has_alpha: bool,
+    element_bytes: int,
+) -> DeviceImage:
+    """Work out the passes of an image whose pixels are `source_size`, which may be the resized size already.
+
+    Raises:
+        ItemFault: FEATURES_TOO_LARGE, the image or its features cannot be indexed with 32 bits.
+    """
+    target = plan.resized_size
+    largest = max(
+        source_size.width_px * source_size.height_px,
+        target.width_px * source_size.height_px,
+        plan.row_count * plan.row_elements,
+    )
+    if largest >= _INDEX_LIMIT:
+        raise ItemFault(
+            ItemReason.FEATURES_TOO_LARGE, f"Expected fewer than {_INDEX_LIMIT} pixels or elements, got {largest}"
+        )
+    passes = []
+    if source_size.width_px != target.width_px:
+        passes.append(ResizePass(False, axis_windows(source_size.width_px, target.width_px)))
+    if source_size.height_px != target.height_px:
+        passes.append(ResizePass(True, axis_windows(source_size.height_px, target.height_px)))
+    if vertical_first(kernel, source_size, target):
+        passes.reverse()
+    return DeviceImage(index, plan, source_size, has_alpha, tuple(passes), element_bytes)
+
+
+def _strip(image: DeviceImage, begin: int, end: int) -> Strip:
+    """The strip of the patch rows [begin, end)."""
+    patch, height_px = image.plan.patch_size, image.plan.resized_size.height_px
+    rows = (min(begin * patch, height_px), min(end * patch, height_px))
+    scratch_rows = (0, 0)
+    for number, resize_pass in reversed(tuple(enumerate(image.passes))):
+        if number == 0:
+            scratch_rows = rows
+        if resize_pass.is_vertical:
+            rows = resize_pass.windows.source_range(*rows)
+    return Strip(image, (begin, end), rows, scratch_rows)
+
+
+def cut_into_strips(image: DeviceImage, max_device_bytes: int) -> Iterator[Strip]:
+    """Yield the image whole where it fits into `max_device_bytes`, else in as few strips as fit, from the top.
+
+    A single patch row is never cut, so a strip can be larger than the bound where one row of patches is.
+    """
+    grid_height = image.plan.grid_thw.h
+    begin = 0
+    while begin < grid_height:
+        low, high = begin + 1, grid_height
+        while low < high:
+            end = (low + high + 1) // 2
+            if _strip(image, begin, end).device_bytes <= max_device_bytes:
+                low = end
+            else:
+                high = end - 1
+        yield _strip(image, begin, low)
+        begin = low
+
+
+def group_into_launches(images: Sequence[DeviceImage], max_device_bytes: int) -> Iterator[tuple[Strip, ...]]:
+    """Yield the strips of all images, in order, as groups that fit into `max_device_bytes` each."""
+    group: list[Strip] = []
+    group_bytes = 0
+    for strip in itertools.chain.from_iterable(cut_into_strips(image, max_device_bytes) for image in images):
+        if group and group_bytes + strip.device_bytes > max_device_bytes:
+            yield tuple(group)
+            group, group_bytes = [], 0
+        group.append(strip)
+        group_bytes += strip.device_bytes
+    if group:
+        yield tuple(group)

@@ -1,0 +1,207 @@
+"""Micro-batches of prepared pixels to rows of features on a device."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monopath_server.faults import ItemFault, ItemReason
+from monopath_server.media.prepare import PreparedPixels, ResizeRoute
+from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Padding, Size
+from monopath_server.transforms.cuda.device import TransformDevice, is_out_of_memory
+from monopath_server.transforms.cuda.lane import Lane, LaunchSettings
+from monopath_server.transforms.cuda.layout import TileShape, tile_shape
+from monopath_server.transforms.cuda.strips import DeviceImage, Strip, device_image, group_into_launches
+from monopath_server.transforms.cuda.tables import RAW_DTYPES, DeviceTables
+
+__all__ = ["BatchItem", "CudaTransform"]
+
+BatchItem = tuple[PreparedPixels, ImagePlan, NDArray[np.uint8]]
+"""Pixels, their plan, and the flat uint8 memory of `plan.feature_bytes` that takes the rows."""
+
+DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
+LANE_COUNT = 2
+
+
+class CudaTransform:
+    """Transforms images of one config and element type on one device. Thread safe; batches run one at a time."""
+
+    def __init__(
+        self,
+        config: KimiConfig,
+        element_type: ElementType,
+        device: TransformDevice,
+        *,
+        max_scratch_bytes: int = DEFAULT_SCRATCH_BYTES,
+        tiles: TileShape | None = None,
+    ) -> None:
+        """Make the tables and put them on the device.
+
+        Args:
+            config: The processor's config.
+            element_type: Type of the features' elements.
+            device: Where to run.
+            max_scratch_bytes: Device memory for pixels, scratch and output of all launches under way. A larger batch is
+                cut, and a larger image too; only a row of patches always goes whole. Coefficients, tile lists and
+                tables come on top: about 20 MB.
+            tiles: Tiles of the kernels, where not the fixed ones of the patch size.
+        """
+        if max_scratch_bytes < 1:
+            raise ValueError(f"Expected at least 1 byte of scratch, got {max_scratch_bytes}")
+        self.config = config
+        self.element_type = element_type
+        self._device = device
+        # Each lane has a buffer for pixels and scratch and one for the output, and either may grow to this size.
+        self._launch_bytes = max(max_scratch_bytes // (2 * LANE_COUNT), 1)
+        self._lock = threading.Lock()
+        with device.new_stream().active():
+            tables = DeviceTables.upload(config, element_type, device)
+        settings = LaunchSettings(
+            patch_size=config.patch_size,
+            raw_dtype=RAW_DTYPES[element_type],
+            tiles=tiles or tile_shape(config.patch_size, scale=device.tile_scale),
+            tables=tables,
+            launch_bytes=self._launch_bytes,
+        )
+        self._lanes = tuple(Lane(device, settings) for _ in range(LANE_COUNT))
+
+    @property
+    def launch_count(self) -> int:
+        """Kernels launched so far: at most two for a batch that is not cut."""
+        return sum(lane.launch_count for lane in self._lanes)
+
+    def run_batch(self, items: Sequence[BatchItem]) -> tuple[ItemFault | None, ...]:
+        """Write the rows of every item into its memory, and return what went wrong for each, in order.
+
+        An item for which the device has no memory even alone gets DEVICE_OUT_OF_MEMORY; the others are done, and the
+        next batch finds all buffers free.
+
+        Raises:
+            ValueError: pixels or memory do not have the size of the plan.
+        """
+        for item in items:
+            self._check(item)
+        faults: list[ItemFault | None] = [None] * len(items)
+        images = []
+        for index, (prepared, plan, _) in enumerate(items):
+            try:
+                images.append(self._device_image(index, prepared, plan))
+            except ItemFault as fault:
+                faults[index] = fault
+        with self._lock:
+            try:
+                self._run_groups(images, items, faults)
+            except BaseException:
+                # A device that has failed for good fails here again; the first error is the one to tell.
+                with contextlib.suppress(RuntimeError):
+                    self._release_lanes()
+                raise
+        return tuple(faults)
+
+    def warm_up(self) -> None:
+        """Compile, or load from Triton's cache, every variant of the kernels that a batch can need."""
+        for has_alpha in (False, True):
+            for resizes in (False, True):
+                self.run_batch([self._warm_up_item(has_alpha=has_alpha, resizes=resizes)])
+
+    def release(self) -> None:
+        """Give the buffers back; the transform can still be used, and then takes new ones."""
+        with self._lock:
+            self._release_lanes()
+
+    def _warm_up_item(self, *, has_alpha: bool, resizes: bool) -> BatchItem:
+        side_px = self.config.patch_size
+        source_px = side_px * 2 + 1 if resizes else side_px
+        target = Size(side_px, side_px)
+        prepared = PreparedPixels(
+            pixels=np.zeros((source_px, source_px, 4), np.uint8),
+            has_alpha=has_alpha,
+            already_resized=False,
+            source_mode="RGBA" if has_alpha else "RGB",
+            route=ResizeRoute.KERNEL,
+        )
+        plan = ImagePlan(Size(source_px, source_px), target, Padding(0, 0), GridTHW(1, 1, 1), 1, side_px)
+        return prepared, plan, np.empty(plan.feature_bytes(self.element_type), np.uint8)
+
+    def _check(self, item: BatchItem) -> None:
+        prepared, plan, rows = item
+        size = plan.resized_size if prepared.already_resized else plan.original_size
+        expected_shape = (size.height_px, size.width_px, 4)
+        if prepared.pixels.shape != expected_shape:
+            raise ValueError(f"Expected pixels of shape {expected_shape}, got {prepared.pixels.shape}")
+        feature_bytes = plan.feature_bytes(self.element_type)
+        if rows.shape != (feature_bytes,):
+            raise ValueError(f"Expected memory of shape ({feature_bytes},), got {rows.shape}")
+
+    def _device_image(self, index: int, prepared: PreparedPixels, plan: ImagePlan) -> DeviceImage:
+        height_px, width_px = prepared.pixels.shape[:2]
+        return device_image(
+            index,
+            plan,
+            Size(width_px, height_px),
+            self.config.resample_kernel,
+            has_alpha=prepared.has_alpha,
+            element_bytes=self.element_type.itemsize,
+        )
+
+    def _run_groups(
+        self, images: Sequence[DeviceImage], items: Sequence[BatchItem], faults: list[ItemFault | None]
+    ) -> None:
+        for number, group in enumerate(group_into_launches(images, self._launch_bytes)):
+            lane = self._lanes[number % LANE_COUNT]
+            strips = tuple(strip for strip in group if faults[strip.image.index] is None)
+            if not strips:
+                continue
+            try:
+                self._start(lane, strips, items)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                self._run_one_by_one(lane, strips, items, faults)
+        for lane in self._lanes:
+            lane.finish()
+
+    def _run_one_by_one(
+        self, lane: Lane, strips: Sequence[Strip], items: Sequence[BatchItem], faults: list[ItemFault | None]
+    ) -> None:
+        """Run what was too much together, each strip with the device to itself."""
+        for other in self._lanes:
+            if other is not lane:
+                other.finish()
+        self._release_lanes()
+        for strip in strips:
+            if faults[strip.image.index] is not None:
+                continue
+            try:
+                self._start(lane, (strip,), items)
+                lane.finish()
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                faults[strip.image.index] = ItemFault(
+                    ItemReason.DEVICE_OUT_OF_MEMORY,
+                    f"Expected {strip.device_bytes} free bytes on the device, got fewer",
+                )
+                self._release_lanes()
+
+    def _start(self, lane: Lane, strips: Sequence[Strip], items: Sequence[BatchItem]) -> None:
+        def pixels_of(strip: Strip) -> NDArray[np.uint8]:
+            begin, end = strip.source_rows
+            return items[strip.image.index][0].pixels[begin:end]
+
+        def rows_of(strip: Strip) -> NDArray[np.uint8]:
+            rows = items[strip.image.index][2]
+            return rows[strip.output_offset_bytes : strip.output_offset_bytes + strip.output_bytes]
+
+        lane.start(strips, pixels_of, rows_of)
+
+    def _release_lanes(self) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._device.release_unused)
+            for lane in self._lanes:
+                stack.callback(lane.release)

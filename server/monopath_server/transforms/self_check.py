@@ -1,0 +1,161 @@
+"""Holds the arithmetic of this machine and of the installed Pillow against known bytes, before the first request."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from typing import Final
+
+import numpy as np
+import PIL
+from numpy.typing import NDArray
+from PIL import Image
+
+from monopath_server.media.pillow_resize import resize_in_own_mode
+from monopath_server.media.prepare import prepare_image
+from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.kimi.geometry import plan_image
+from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.types import ElementType, ResampleKernel, Size
+from monopath_server.transforms.cpu.transform import CpuTransform
+
+__all__ = ["check_arithmetic", "generated_pixels", "installed_resample_kernel"]
+
+# A shape for each side of each rule: (source, target).
+_PASS_ORDER_CASES: Final = (
+    (Size(60, 40), Size(30, 20)),
+    (Size(20, 60), Size(12, 30)),
+    (Size(20, 60), Size(12, 44)),
+    (Size(2, 250), Size(1, 200)),
+    (Size(2, 250), Size(3, 251)),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Golden:
+    """SHA-256 of the `pixel_values` of a generated image, for each element type."""
+
+    preset: str
+    size: Size
+    channels: int
+    resample_kernel: ResampleKernel
+    digests: dict[ElementType, str]
+
+
+_GOLDENS: Final = (
+    _Golden(
+        "kimi-k2.5",
+        Size(150, 400),
+        3,
+        ResampleKernel.PILLOW_11,
+        {
+            ElementType.UINT8: "1b7a2dd41a31028021dea4aae558e48ece94d9f85cb118701ffad880f76ece39",
+            ElementType.FLOAT16: "6b81555f939ba45149254345fa673c45289ff0b68034888160e99fbed662a92b",
+            ElementType.FLOAT32: "968cf3ca683f59469f6b7c44d97b90bab40e4f1b90e317354f5aa84d5b335f76",
+            ElementType.BFLOAT16: "ebbfc12b76d22067196ad596d4f37fd824703ca9534a5fbfc399654088843e77",
+        },
+    ),
+    _Golden(
+        "kimi-k3",
+        Size(150, 400),
+        4,
+        ResampleKernel.PILLOW_13,
+        {
+            ElementType.UINT8: "880410fad3ae1fce467fb60a1a014116f3fd507043df77ad79684744abd8858e",
+            ElementType.FLOAT16: "8995f5ed3772f7cf4f59f17b645e2e1809784f2804c9c2479c9c220a82f9b749",
+            ElementType.FLOAT32: "1f1ad23f87c8ba0df5ef541b7c458c113d5c758bc392830052a19db93f6ed1c1",
+            ElementType.BFLOAT16: "8eb8057b40901d0681cd8b77b561333446feef96fee9d910d75d3e31940f67d2",
+        },
+    ),
+    _Golden(
+        "kimi-k3",
+        Size(300, 200),
+        4,
+        ResampleKernel.PILLOW_13,
+        {
+            ElementType.UINT8: "714d3267936cc9bd5825eb6ad6798de7e5753dbdd8842e163b84a04f5b92b26a",
+            ElementType.FLOAT16: "af5a4a9fd7da7fefcb3f0f23e3cc9b066111d9667179aed8471b41bf9f6cd064",
+            ElementType.FLOAT32: "83286d2e25680641ae4bd3c894f5b7afcb60de0458010900dc498a81e1561bc4",
+            ElementType.BFLOAT16: "1bab15fdc7ed9d2bfb6d12fe6303633a0ae017b67bfd5612b8d3d197a2fc0e68",
+        },
+    ),
+)
+
+
+def check_arithmetic() -> None:
+    """Run the CPU transform in every element type, and Pillow's resize, on tiny images whose bytes are known.
+
+    Takes a few seconds where the kernel was never compiled on this machine, else well below one.
+
+    Raises:
+        RuntimeError: something differs; the text lists all of it.
+    """
+    differences = [*_pass_order_differences(), *_golden_differences()]
+    if differences:
+        raise RuntimeError("Expected exact arithmetic, got differences: " + "; ".join(differences))
+
+
+def installed_resample_kernel() -> ResampleKernel:
+    """Return the kernel that the installed Pillow's own `resize` is believed to be."""
+    match = re.match(r"(\d+)\.(\d+)", PIL.__version__)
+    if match is None:
+        raise RuntimeError(f"Expected a Pillow version, got {PIL.__version__}")
+    version = (int(match[1]), int(match[2]))
+    if version >= (13, 0):
+        return ResampleKernel.PILLOW_13
+    return ResampleKernel.PILLOW_12_2 if version >= (12, 2) else ResampleKernel.PILLOW_11
+
+
+def generated_pixels(size: Size, channels: int) -> NDArray[np.uint8]:
+    """Return uint8 [height, width, channels]: the image that the golden digests were made of."""
+    x = np.arange(size.width_px, dtype=np.int64)[None, :, None]
+    y = np.arange(size.height_px, dtype=np.int64)[:, None, None]
+    channel = np.arange(channels, dtype=np.int64)[None, None, :]
+    product = x * y
+    value = 3 * x * x + 5 * y * y + 7 * product + 11 * x + 13 * y + 97 * channel + product * (channel + 1) // 16
+    pixels: NDArray[np.uint8] = (value % 256).astype(np.uint8)
+    return pixels
+
+
+def _pass_order_differences() -> list[str]:
+    believed = installed_resample_kernel()
+    differences = []
+    for source, target in _PASS_ORDER_CASES:
+        image = Image.fromarray(generated_pixels(source, 3))
+        actual = image.resize((target.width_px, target.height_px), Image.Resampling.BICUBIC)
+        if actual.tobytes() != resize_in_own_mode(image, target, believed).tobytes():
+            differences.append(f"Pillow {PIL.__version__} resizes {source} to {target} unlike {believed.name}")
+    return differences
+
+
+def _golden_differences() -> list[str]:
+    differences = []
+    for golden in _GOLDENS:
+        config = _small_config(golden)
+        image = Image.fromarray(generated_pixels(golden.size, golden.channels))
+        plan = plan_image(config, golden.size)
+        prepared = prepare_image(image, plan, config)
+        for element_type, digest in golden.digests.items():
+            rows = np.empty(plan.feature_bytes(element_type), np.uint8)
+            CpuTransform(config, element_type).rows_into(prepared, plan, rows)
+            if hashlib.sha256(rows.data).hexdigest() != digest:
+                differences.append(
+                    f"{golden.preset} in {element_type.name} of {golden.size} with {golden.channels} channels "
+                    f"and {golden.resample_kernel.name}"
+                )
+    return differences
+
+
+def _small_config(golden: _Golden) -> KimiConfig:
+    """The preset with limits so low that a small image is resized."""
+    return dataclasses.replace(
+        PRESETS[golden.preset],
+        in_patch_limit=64,
+        patch_limit_on_one_side=16,
+        resample_kernel=golden.resample_kernel,
+    )
+
+
+if __name__ == "__main__":
+    check_arithmetic()
