@@ -1,0 +1,129 @@
+"""One bidirectional call on an asyncio channel: writing never waits, reading does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import grpc
+import grpc.aio
+
+from monopath._core import Wish
+from monopath._messages import AnyRequest, AnyResponse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+
+__all__ = ["AsyncCall", "StartAsyncCall"]
+
+
+class _StreamStreamCall(Protocol):
+    """What is used of gRPC's call object."""
+
+    def __aiter__(self) -> AsyncIterator[AnyResponse]: ...
+
+    def write(self, request: AnyRequest) -> Coroutine[Any, Any, None]: ...
+
+    def done_writing(self) -> Coroutine[Any, Any, None]: ...
+
+    def cancel(self) -> bool: ...
+
+
+StartAsyncCall: TypeAlias = "Callable[..., _StreamStreamCall]"
+"""Starts the call."""
+
+
+class AsyncCall:
+    """A call whose requests are written by a task of its own, so that writing and reading go on at the same time."""
+
+    def __init__(self, start: StartAsyncCall) -> None:
+        """Start the call. Needs a running event loop."""
+        self._outbox: asyncio.Queue[Iterable[AnyRequest] | None] = asyncio.Queue()
+        self._stopped = False
+        self._half_closed = False
+        self._call = start()
+        self._responses = aiter(self._call)
+        self._writing = asyncio.create_task(self._write_all())
+
+    def write(self, requests: Iterable[AnyRequest]) -> None:
+        """Put requests behind those already on their way. Without effect after `half_close`."""
+        if not self._half_closed:
+            self._outbox.put_nowait(requests)
+
+    def half_close(self, *, drop_unsent: bool = False) -> None:
+        """Send nothing more: after what is already on its way out, or at once."""
+        self._stopped = self._stopped or drop_unsent
+        if not self._half_closed:
+            self._half_closed = True
+            self._outbox.put_nowait(None)
+
+    def obey(self, wish: Wish) -> None:
+        """Do what a received message asks of the writing side."""
+        match wish:
+            case Wish.NOTHING:
+                pass
+            case Wish.HALF_CLOSE:
+                self.half_close()
+            case Wish.STOP:
+                self.half_close(drop_unsent=True)
+            case Wish.CANCEL:
+                self.cancel()
+
+    async def read(self) -> AnyResponse | None:
+        """Wait for a response. None at the end with the status OK. Raises grpc.RpcError at any other end.
+
+        gRPC ends the whole call where a task is cancelled in here.
+        """
+        return await anext(self._responses, None)
+
+    def cancel(self) -> None:
+        """End the call now."""
+        self._call.cancel()
+        self.half_close(drop_unsent=True)
+
+    async def close(self) -> None:
+        """End the call now, and wait until its writing task has ended."""
+        self.cancel()
+        self._writing.cancel()
+        await asyncio.wait((self._writing,))
+
+    async def _write_all(self) -> None:
+        # A call that ended is told to the reader, with its true status; here it only means that there is no more to do.
+        with contextlib.suppress(grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError):
+            while (requests := await self._outbox.get()) is not None:
+                for request in requests:
+                    if self._stopped:
+                        break
+                    if not await _Write(self._call.write(request)):
+                        return
+            await self._call.done_writing()
+
+
+class _Write:
+    """Awaits a write, and hides from gRPC's own code that it failed. The value says whether it succeeded.
+
+    `grpc.aio` answers a failed write by replacing the call's status with INTERNAL, "Internal error from Core", though
+    the true one is on its way (grpc#36066: half of the streams and more that a server ends early lose their reason). So
+    the coroutine is driven by hand, and closed where the operation that it waits for has failed; the reader then gets
+    the true status.
+    """
+
+    def __init__(self, writing: Coroutine[Any, Any, None]) -> None:
+        self._writing = writing
+
+    def __await__(self) -> Generator[Any, Any, bool]:
+        try:
+            waited_for = self._writing.send(None)
+            while True:
+                try:
+                    yield waited_for
+                except grpc.aio.BaseError:
+                    self._writing.close()
+                    return False
+                except BaseException as error:
+                    waited_for = self._writing.throw(error)
+                else:
+                    waited_for = self._writing.send(None)
+        except StopIteration:
+            return True

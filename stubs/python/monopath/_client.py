@@ -1,0 +1,147 @@
+"""The sync client."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+
+import grpc
+
+from monopath._arguments import PlanArguments, StreamArguments, opening, plan_request_of
+from monopath._capabilities import Capabilities, capabilities
+from monopath._channel import ChannelOption, channel_options
+from monopath._messages import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, InputT, PathAdapter
+from monopath._paths import DeferredCpu, DeferredCuda, Local, PathT
+from monopath._planning import PlanReply, SizeInput, plan_reply
+from monopath._status import Phase, error_of_status
+from monopath._stream import Stream
+from monopath.v1 import service_pb2, service_pb2_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+    from monopath._images import ImageInput, LocalFeatures
+    from monopath._sync_call import StartSyncCall
+
+__all__ = ["Client"]
+
+
+class Client:
+    """A connection to one server, or to several behind one name. Threads may share it; streams are cheap.
+
+    Use it in a `with` statement, or call `close`. `target` is a gRPC name: "host:port", "unix:/path",
+    "dns:///name:port". Without `credentials` nothing is encrypted.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        credentials: grpc.ChannelCredentials | None = None,
+        options: Sequence[ChannelOption] = (),
+        wait_for_ready: bool = False,
+    ) -> None:
+        """Make the channel; nothing is sent yet.
+
+        `options` are gRPC channel options that add to ours or replace them. With `wait_for_ready` calls wait for a
+        server that cannot be reached, up to their `timeout_seconds`, instead of failing.
+        """
+        all_options = channel_options(options)
+        self._channel = (
+            grpc.insecure_channel(target, options=all_options)
+            if credentials is None
+            else grpc.secure_channel(target, credentials, options=all_options)
+        )
+        self._stub = service_pb2_grpc.PreprocessingServiceStub(self._channel)
+        self._wait_for_ready = wait_for_ready
+        self._streams: weakref.WeakSet[Stream[Any, Any]] = weakref.WeakSet()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every stream of this client and its connections. Harmless when repeated."""
+        for stream in list(self._streams):
+            stream.close()
+        self._channel.close()
+
+    def deferred_cpu(self, **arguments: Unpack[StreamArguments]) -> Stream[DeferredCpu, ImageInput]:
+        """Return a stream of images that the server's CPU turns into features. See `StreamArguments`.
+
+        Raises TypeError or ValueError for arguments that cannot be; opening it raises StreamRefused for a config that
+        the server refuses.
+        """
+        return self._stream(DEFERRED_CPU, self._stub.StreamDeferredCpu, arguments)
+
+    def deferred_cuda(
+        self, *, device_uuid: str = "", **arguments: Unpack[StreamArguments]
+    ) -> Stream[DeferredCuda, ImageInput]:
+        """Return a stream of images that the server's GPU turns into features. See `StreamArguments`.
+
+        `device_uuid` is the GPU, as `capabilities` lists it; "" leaves the choice to the server. Raises as
+        `deferred_cpu` does; a server without a GPU refuses the stream with the reason DEVICE_UNAVAILABLE.
+        """
+        return self._stream(DEFERRED_CUDA, self._stub.StreamDeferredCuda, arguments, device_uuid=device_uuid)
+
+    def local(self, **arguments: Unpack[StreamArguments]) -> Stream[Local, LocalFeatures]:
+        """Return a stream of finished features that the server checks and converts. See `StreamArguments`.
+
+        Raises as `deferred_cpu` does.
+        """
+        return self._stream(LOCAL, self._stub.StreamLocal, arguments)
+
+    def plan(self, sizes: Iterable[SizeInput], **arguments: Unpack[PlanArguments]) -> PlanReply:
+        """Return geometry, token counts and encoder ranks of images from their sizes alone. See `PlanArguments`.
+
+        Raises TypeError or ValueError for arguments that cannot be, RequestRefused for what the server refuses, and
+        ConnectionFailed where none is reached.
+        """
+        request, timeout_seconds, metadata = plan_request_of(sizes, arguments)
+        try:
+            response = self._stub.Plan(
+                request, timeout=timeout_seconds, metadata=metadata, wait_for_ready=self._wait_for_ready
+            )
+        except grpc.RpcError as error:
+            raise error_of_status(error, Phase.UNARY) from error
+        return plan_reply(response, size_count=len(request.images))
+
+    def capabilities(
+        self, *, timeout_seconds: float | None = None, metadata: Sequence[tuple[str, str | bytes]] = ()
+    ) -> Capabilities:
+        """Return what the server can do, and why it cannot do the rest. Raises as `plan` does."""
+        try:
+            response = self._stub.GetCapabilities(
+                service_pb2.GetCapabilitiesRequest(),
+                timeout=timeout_seconds,
+                metadata=tuple(metadata),
+                wait_for_ready=self._wait_for_ready,
+            )
+        except grpc.RpcError as error:
+            raise error_of_status(error, Phase.UNARY) from error
+        return capabilities(response)
+
+    def _stream(
+        self,
+        adapter: PathAdapter[PathT, InputT],
+        method: object,
+        arguments: StreamArguments,
+        *,
+        device_uuid: str = "",
+    ) -> Stream[PathT, InputT]:
+        # The adapter makes the requests of its own method only; the union over all paths is where that is not visible.
+        start = functools.partial(
+            cast("StartSyncCall", method),
+            timeout=arguments.get("timeout_seconds"),
+            metadata=tuple(arguments.get("metadata", ())),
+            wait_for_ready=self._wait_for_ready,
+        )
+        stream = Stream(opening(adapter, arguments, device_uuid=device_uuid), start)
+        self._streams.add(stream)
+        return stream

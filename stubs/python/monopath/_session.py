@@ -1,0 +1,293 @@
+"""The state of one stream, without I/O: what may be sent, and whether what was received keeps to the grammar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias, assert_never
+
+from monopath import _records as records
+from monopath._assembly import FeatureAssembly
+from monopath._enums import DataType, ItemErrorReason, ResultOrder
+from monopath._errors import ItemError, ProtocolError
+from monopath._messages import Chunk, Completion, Handle, ServerMessage
+from monopath._paths import PathT, PreprocessingPath
+from monopath._results import PlanEvent, Result
+from monopath.v1 import error_pb2, event_pb2
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from monopath._messages import Outgoing
+
+__all__ = ["Event", "Session"]
+
+Event: TypeAlias = PlanEvent | Result[PathT]
+"""What a stream tells about its items: at most one plan, then exactly one result each."""
+
+
+@dataclass(slots=True)
+class _Unanswered:
+    """An item that was sent and has no end yet."""
+
+    label: str
+    payload_bytes: int
+    plan: records.ImagePlan | None = None
+    assembly: FeatureAssembly | None = None
+    refusal: ItemError | None = None
+    """Why the item was not sent at all. It waits here for its turn, where items end in the order they were sent."""
+
+
+class Session(Generic[PathT]):
+    """One stream from `config` to `summary`. Methods raise ProtocolError where the server breaks a rule."""
+
+    def __init__(
+        self,
+        path: PreprocessingPath,
+        *,
+        data_type: DataType,
+        order: ResultOrder,
+        events: deque[Event[PathT]],
+        first_id: int = 1,
+        max_unfinished_items: int | None = None,
+    ) -> None:
+        """`events` is where plans and results go; the caller takes them from there."""
+        self.ready: records.Ready | None = None
+        self.summary: records.Summary | None = None
+        self.goaway: event_pb2.Goaway | None = None
+        self.failure: error_pb2.StreamFailure | None = None
+        self.next_id = first_id
+        self.accepted_count = 0
+        self._path = path
+        self._data_type = data_type
+        self._order = order
+        self._events = events
+        self._own_max_unfinished_items = max_unfinished_items
+        # Insertion order is sending order.
+        self._unanswered: dict[int, _Unanswered] = {}
+        self._unfinished_bytes = 0
+        self._abandoned_ids: set[int] = set()
+        self._first_id = first_id
+        self._refused_ids: set[int] = set()
+
+    @property
+    def expecting(self) -> bool:
+        """An item that was not abandoned has no end yet."""
+        return len(self._unanswered) > len(self._abandoned_ids)
+
+    @property
+    def idle(self) -> bool:
+        """Every item that was sent has ended."""
+        return not self._unanswered
+
+    @property
+    def sending(self) -> bool:
+        """The server takes more items on this stream."""
+        return self.ready is not None and self.goaway is None and self.failure is None and self.summary is None
+
+    def has_room(self, outgoing: Outgoing) -> bool:
+        """Return whether the item fits into what server and client allow at a time. One always does."""
+        assert self.ready is not None
+        if not self._unanswered or self._is_too_large(outgoing):
+            return True
+        max_items = max(1, self.ready.limits.max_unfinished_items)
+        if self._own_max_unfinished_items is not None:
+            max_items = min(max_items, self._own_max_unfinished_items)
+        return (
+            len(self._unanswered) < max_items
+            and self._unfinished_bytes + outgoing.payload_bytes <= self.ready.limits.max_unfinished_bytes
+        )
+
+    def begin(self, outgoing: Outgoing) -> tuple[int, bool]:
+        """Give an item its id. The second value says whether it is to be sent.
+
+        An item whose request the server could not take would end the whole stream; it becomes its own error instead.
+        """
+        assert self.ready is not None
+        item_id = self.next_id
+        self.next_id += 1
+        if self._is_too_large(outgoing):
+            refusal = ItemError(
+                ItemErrorReason.IMAGE_BYTES_EXCEEDED,
+                f"Expected a request of at most {self.ready.limits.max_request_bytes} bytes, "
+                f"got {outgoing.largest_request_bytes}; not sent",
+                item_id=item_id,
+                label=outgoing.label,
+            )
+            self._refuse(item_id, outgoing, refusal)
+            return item_id, False
+        self._unanswered[item_id] = _Unanswered(outgoing.label, outgoing.payload_bytes)
+        self._unfinished_bytes += outgoing.payload_bytes
+        self.accepted_count += 1
+        return item_id, True
+
+    def abandon(self, item_id: int) -> bool:
+        """Drop what is still to come of an item. Returns whether the server has to be told."""
+        if item_id not in self._unanswered:
+            return False
+        self._abandoned_ids.add(item_id)
+        return item_id not in self._refused_ids
+
+    def was_sent(self, item_id: int) -> bool:
+        """Return whether this stream's server knows the item. Raises ValueError for an id that was never given."""
+        if not 0 < item_id < self.next_id:
+            raise ValueError(f"Expected the id of an item that was sent, got {item_id}")
+        return item_id >= self._first_id and item_id not in self._refused_ids
+
+    def awaits_end(self, item_id: int) -> bool:
+        """Return whether this stream's server has still to end the item. Raises as `was_sent` does."""
+        return self.was_sent(item_id) and item_id in self._unanswered
+
+    def receive(self, message: ServerMessage) -> None:
+        """Take one message of the server."""
+        if self.summary is not None:
+            raise ProtocolError(f"Expected nothing after the summary, got {_name(message)}")
+        if isinstance(message, event_pb2.Goaway):
+            self.goaway = message
+        elif isinstance(message, error_pb2.StreamFailure):
+            self.failure = message
+        elif isinstance(message, event_pb2.Ready):
+            self._receive_ready(message)
+        elif self.ready is None and not (isinstance(message, event_pb2.Summary) and self.goaway is not None):
+            raise ProtocolError(f"Expected ready first, got {_name(message)}")
+        elif isinstance(message, event_pb2.ItemPlan):
+            self._receive_plan(message, self.ready)
+        elif isinstance(message, Chunk):
+            self._receive_chunk(message)
+        elif isinstance(message, Handle):
+            raise ProtocolError(f"Expected features of item {message.id} inline, got a memory handle")
+        elif isinstance(message, Completion):
+            self._receive_completion(message, self.ready)
+        elif isinstance(message, error_pb2.ItemError):
+            self._receive_error(message)
+        elif isinstance(message, event_pb2.Summary):
+            self._receive_summary(message)
+        else:
+            assert_never(message)
+
+    def check_end(self) -> None:
+        """Take the end of the stream with the status OK."""
+        if self.summary is None and not (self.ready is None and self.goaway is not None):
+            raise ProtocolError("Expected a summary before the stream's end, got none")
+
+    def _is_too_large(self, outgoing: Outgoing) -> bool:
+        assert self.ready is not None
+        return 0 < self.ready.limits.max_request_bytes < outgoing.largest_request_bytes
+
+    def _receive_ready(self, message: event_pb2.Ready) -> None:
+        if self.ready is not None:
+            raise ProtocolError("Expected ready once, got another")
+        opened = records.ready(message)
+        if opened.path != self._path:
+            raise ProtocolError(f"Expected a stream of the path {self._path}, got {opened.path}")
+        self.ready = opened
+
+    def _receive_plan(self, message: event_pb2.ItemPlan, opened: records.Ready | None) -> None:
+        item = self._item(message.id, "plan")
+        if item.plan is not None:
+            raise ProtocolError(f"Expected one plan of item {message.id}, got another")
+        if records.path_word(message.path) != self._path:
+            raise ProtocolError(f"Expected a plan of the path {self._path}, got {records.path_word(message.path)}")
+        assert opened is not None
+        item.plan = records.image_plan(message.plan)
+        item.assembly = FeatureAssembly(
+            item.plan, max_feature_bytes=opened.limits.max_feature_bytes, data_type=self._data_type
+        )
+        if message.id not in self._abandoned_ids:
+            self._events.append(PlanEvent(message.id, item.label, self._path, item.plan))
+
+    def _receive_chunk(self, message: Chunk) -> None:
+        item = self._item(message.id, "chunk")
+        if item.assembly is None:
+            raise ProtocolError(f"Expected a plan of item {message.id} before its features, got none")
+        item.assembly.add(message.offset_bytes, message.data)
+
+    def _receive_completion(self, message: Completion, opened: records.Ready | None) -> None:
+        item = self._item(message.id, "completion")
+        if item.assembly is None:
+            raise ProtocolError(f"Expected a plan of item {message.id} before its completion, got none")
+        array = item.assembly.finish()
+        made = records.provenance(message.provenance)
+        assert opened is not None
+        if made.path != self._path or made.config_sha256 != opened.config_sha256:
+            raise ProtocolError(
+                f"Expected item {message.id} made by {self._path} with the config {opened.config_sha256.hex()[:12]}, "
+                f"got {made.path} with {made.config_sha256.hex()[:12]}"
+            )
+        timings = records.item_timings(message.timings)
+        self._end(message.id, plan=item.plan, array=array, provenance=made, timings=timings)
+
+    def _receive_error(self, message: error_pb2.ItemError) -> None:
+        item = self._item(message.id, "error")
+        error = records.item_error(message, item_id=message.id, label=item.label)
+        self._end(message.id, plan=item.plan, error=error)
+
+    def _receive_summary(self, message: event_pb2.Summary) -> None:
+        if self._unanswered:
+            raise ProtocolError(f"Expected {len(self._unanswered)} more items to end before the summary, got none")
+        counts = records.summary(message)
+        ended_count = counts.completed_count + counts.failed_count + counts.cancelled_count
+        if not counts.accepted_count == ended_count == self.accepted_count:
+            raise ProtocolError(
+                f"Expected a summary of {self.accepted_count} items, got {counts.accepted_count} accepted and "
+                f"{ended_count} ended"
+            )
+        self.summary = counts
+
+    def _item(self, item_id: int, name: str) -> _Unanswered:
+        item = self._unanswered.get(item_id)
+        if item is None or item.refusal is not None:
+            raise ProtocolError(f"Expected a {name} of an item without an end, got one of item {item_id}")
+        return item
+
+    def _end(
+        self,
+        item_id: int,
+        *,
+        plan: records.ImagePlan | None,
+        error: ItemError | None = None,
+        array: records.FeatureArray | None = None,
+        provenance: records.Provenance | None = None,
+        timings: records.ItemTimings | None = None,
+    ) -> None:
+        if self._order is ResultOrder.AS_SENT and item_id != next(iter(self._unanswered)):
+            raise ProtocolError(
+                f"Expected item {next(iter(self._unanswered))} to end first, as sent, got the end of item {item_id}"
+            )
+        item = self._unanswered.pop(item_id)
+        self._unfinished_bytes -= item.payload_bytes
+        self._emit(
+            Result(
+                item_id=item_id,
+                label=item.label,
+                path=self._path,
+                error=error,
+                plan=plan,
+                array=array,
+                provenance=provenance,
+                timings=timings,
+            )
+        )
+        self._emit_refusals()
+
+    def _refuse(self, item_id: int, outgoing: Outgoing, refusal: ItemError) -> None:
+        self._refused_ids.add(item_id)
+        self._unanswered[item_id] = _Unanswered(outgoing.label, 0, refusal=refusal)
+        self._emit_refusals()
+
+    def _emit_refusals(self) -> None:
+        for item_id, item in list(self._unanswered.items()):
+            if item.refusal is not None:
+                del self._unanswered[item_id]
+                self._emit(Result(item_id=item_id, label=item.label, path=self._path, error=item.refusal))
+            elif self._order is ResultOrder.AS_SENT:
+                return
+
+    def _emit(self, result: Result[PathT]) -> None:
+        if result.id in self._abandoned_ids:
+            self._abandoned_ids.discard(result.id)
+        else:
+            self._events.append(result)
+
+
+def _name(message: ServerMessage) -> str:
+    return type(message).__name__

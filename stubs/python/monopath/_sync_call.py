@@ -1,0 +1,83 @@
+"""One bidirectional call on a sync channel: writing never blocks, reading does."""
+
+from __future__ import annotations
+
+import queue
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from monopath._core import Wish
+from monopath._messages import AnyRequest, AnyResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["StartSyncCall", "SyncCall"]
+
+
+class _CallIterator(Protocol):
+    """What is used of gRPC's call object."""
+
+    def __next__(self) -> AnyResponse: ...
+
+    def cancel(self) -> object: ...
+
+
+StartSyncCall: TypeAlias = "Callable[..., _CallIterator]"
+"""Starts the call, given the iterator of its requests."""
+
+
+class SyncCall:
+    """A call whose requests are written by the thread that gRPC keeps for its request iterator.
+
+    Writing and reading thus go on at the same time: a server that stops reading until its replies are read, as flow
+    control makes it, never blocks the caller in a write.
+    """
+
+    def __init__(self, start: StartSyncCall) -> None:
+        self._outbox: queue.SimpleQueue[Iterable[AnyRequest] | None] = queue.SimpleQueue()
+        self._stopped = False
+        self._half_closed = False
+        self._call = start(self._requests())
+
+    def write(self, requests: Iterable[AnyRequest]) -> None:
+        """Put requests behind those already on their way. Without effect after `half_close`."""
+        if not self._half_closed:
+            self._outbox.put(requests)
+
+    def half_close(self, *, drop_unsent: bool = False) -> None:
+        """Send nothing more: after what is already on its way out, or at once."""
+        self._stopped = self._stopped or drop_unsent
+        if not self._half_closed:
+            self._half_closed = True
+            self._outbox.put(None)
+
+    def obey(self, wish: Wish) -> None:
+        """Do what a received message asks of the writing side."""
+        match wish:
+            case Wish.NOTHING:
+                pass
+            case Wish.HALF_CLOSE:
+                self.half_close()
+            case Wish.STOP:
+                self.half_close(drop_unsent=True)
+            case Wish.CANCEL:
+                self.cancel()
+
+    def read(self) -> AnyResponse | None:
+        """Wait for a response. None at the end with the status OK. Raises grpc.RpcError at any other end."""
+        try:
+            return next(self._call)
+        except StopIteration:
+            return None
+
+    def cancel(self) -> None:
+        """End the call now, and the writing thread with it."""
+        self._call.cancel()
+        self.half_close(drop_unsent=True)
+
+    def _requests(self) -> Iterator[AnyRequest]:
+        while (requests := self._outbox.get()) is not None:
+            for request in requests:
+                if self._stopped:
+                    return
+                yield request

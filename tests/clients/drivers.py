@@ -1,0 +1,49 @@
+"""Runs the same test over the sync and the asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from monopath import AsyncClient, Client
+
+KINDS = pytest.mark.parametrize("kind", ["sync", "asyncio"])
+
+ARGUMENTS: dict[str, Any] = {"preset": "kimi-k3", "data_type": "float32"}
+
+
+def map_all(
+    kind: str,
+    address: str,
+    images: Iterable[Any],
+    *,
+    method: str = "deferred_cpu",
+    on_plan: Callable[[Any], None] | None = None,
+    seen: dict[str, Any] | None = None,
+    options: Sequence[tuple[str, str | int]] = (),
+    **arguments: Any,
+) -> list[Any]:
+    """Open a stream, map the images over it, and return the results. `seen` receives ready and summary."""
+    arguments = {**ARGUMENTS, **arguments}
+    found = {} if seen is None else seen
+
+    def run_sync() -> list[Any]:
+        with Client(address, options=options) as client:
+            with getattr(client, method)(**arguments) as stream:
+                found["ready"] = stream.ready
+                results = list(stream.map(images, on_plan=on_plan))
+            found["summary"] = stream.summary
+            return results
+
+    async def run_async() -> list[Any]:
+        async with AsyncClient(address, options=options) as client:
+            async with getattr(client, method)(**arguments) as stream:
+                found["ready"] = stream.ready
+                results = [result async for result in stream.map(images, on_plan=on_plan)]
+            found["summary"] = stream.summary
+            return results
+
+    return run_sync() if kind == "sync" else asyncio.run(asyncio.wait_for(run_async(), 60))
