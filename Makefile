@@ -28,12 +28,21 @@ test: check ## Check everything and run all tests.
 	@$(BIN)/python -m pytest
 
 .PHONY: check
-check: $(DEVELOPMENT) $(TOOLCHAIN) ## Lint, types, contract lint, stubs without a diff.
+check: $(DEVELOPMENT) $(TOOLCHAIN) ## Lint, types, contract lint, stubs without a diff, GPU kernels without a float.
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check --quiet $(SOURCES)
 	@$(BIN)/mypy
 	@cd protos && ../$(BIN)/buf lint && ../$(BIN)/buf format --diff --exit-code && ../$(BIN)/buf breaking --against baseline.binpb
+	@$(BIN)/python -m tests.numerics.compile_kernels
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && protos/generate.sh "$$out" && diff -r "$$out/monopath/v1" stubs/python/monopath/v1 --exclude __pycache__
+
+.PHONY: test-cuda
+test-cuda: $(DEVELOPMENT) ## Run the tests that need a CUDA device (they are skipped where there is none).
+	@$(BIN)/python -m pytest -m cuda
+
+.PHONY: bench-cuda
+bench-cuda: $(DEVELOPMENT) ## Measure the CUDA transform beside the CPU's.
+	@$(BIN)/python -m tests.bench.bench_cuda
 
 .PHONY: format
 format: $(DEVELOPMENT) ## Format the code and the contract.
@@ -63,6 +72,8 @@ $(RUNTIME): .venv/bin/python pyproject.toml constraints.txt
 	@$(PIP) --editable '.[server]'
 	@# For its photographs only, so without the many packages that it needs to do anything.
 	@$(PIP) --no-deps scikit-image
+	@echo "Compiling the kernels, once for this machine"
+	@$(BIN)/python -m monopath_server.transforms.self_check
 	@touch $@
 
 $(DEVELOPMENT): $(RUNTIME)

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from typing import Any, assert_never
 
 from google.protobuf.message import Message
-from monopath.v1 import config_pb2, error_pb2, options_pb2
 
+from monopath.v1 import config_pb2, error_pb2, options_pb2
 from tests.support.grammar_events import Event, FromClient, FromServer, HalfClose, Party, Rule, Status, Violation
 from tests.support.grammar_item import MAX_CHUNK_BYTES, Finding, ItemTrack, byte_count
 from tests.support.options import SERVICE, method_path, reason_traits

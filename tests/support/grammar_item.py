@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from monopath.v1 import error_pb2, tensor_pb2
-
 from tests.support.grammar_events import Rule
 from tests.support.options import reason_traits
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor, MethodDescriptor, ServiceDescriptor
+
 from monopath.v1 import (
     options_pb2,
     path_pb2,

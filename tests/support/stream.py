@@ -12,6 +12,9 @@ from typing import Any, Literal
 import grpc
 import numpy as np
 from google.rpc import error_details_pb2, status_pb2
+from numpy.typing import NDArray
+from PIL import Image
+
 from monopath.v1 import (
     config_pb2,
     deferred_cpu_pb2,
@@ -27,9 +30,6 @@ from monopath.v1 import (
 )
 from monopath_server.app import Server
 from monopath_server.settings import Settings
-from numpy.typing import NDArray
-from PIL import Image
-
 from tests.support.grammar import Party, StreamTrace
 from tests.support.server import quick_settings
 

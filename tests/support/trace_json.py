@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.protobuf import json_format, message_factory
-from monopath.v1 import options_pb2
 
+from monopath.v1 import options_pb2
 from tests.support.grammar import StreamTrace
 from tests.support.options import SERVICE, method_path
 

@@ -1,0 +1,1 @@
+"""The command line `monopath`: a server, and what can be asked of one."""

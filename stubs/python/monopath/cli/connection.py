@@ -1,0 +1,61 @@
+"""The server that a command talks to: a running one, or one of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from monopath import Client, MonopathError
+from monopath.cli.faults import ExitCode, UserFault, needs_server, of_client_error
+from monopath.cli.output import error_console
+
+__all__ = ["connected"]
+
+_ANSWER_WITHIN_SECONDS = 5.0
+
+
+@contextlib.contextmanager
+def connected(address: str | None, *, needs_cuda: bool = False) -> Iterator[Client]:
+    """Give a client of the server at `address`, or of one that lives as long as the context does.
+
+    Raises UserFault where no server answers, and for every `MonopathError` that leaves the context.
+    """
+    answered = False
+    try:
+        if address is not None:
+            with Client(address) as client:
+                # A stream has no deadline of its own; this call tells soon that nobody answers.
+                client.capabilities(timeout_seconds=_ANSWER_WITHIN_SECONDS)
+                answered = True
+                yield client
+        else:
+            with _own_server(needs_cuda=needs_cuda) as own_address, Client(own_address) as client:
+                yield client
+    except MonopathError as error:
+        raise of_client_error(error, address, answered=answered) from None
+
+
+@contextlib.contextmanager
+def _own_server(*, needs_cuda: bool) -> Iterator[str]:
+    try:
+        from monopath_server.embedded import embedded_server
+        from monopath_server.settings import DeviceMode, Settings
+    except ModuleNotFoundError as error:
+        raise needs_server("A command without --server starts a server of its own, which", error) from None
+    # Looking for a GPU takes seconds, and a context on it hundreds of MiB.
+    settings = Settings(cuda=DeviceMode.AUTO if needs_cuda else DeviceMode.OFF)
+    with contextlib.ExitStack() as stack:
+        try:
+            with _status("Starting a server"):
+                address = stack.enter_context(embedded_server(settings))
+        except RuntimeError as error:
+            raise UserFault(f"This installation cannot serve: {error}", ExitCode.FAILED) from None
+        yield address
+
+
+@contextlib.contextmanager
+def _status(text: str) -> Iterator[None]:
+    """Say on a terminal what is waited for."""
+    console = error_console()
+    with console.status(text) if console.is_terminal else contextlib.nullcontext():
+        yield

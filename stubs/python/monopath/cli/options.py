@@ -1,0 +1,110 @@
+"""Options that more than one command has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from monopath import Orientation, ResampleKernel
+from monopath._arguments import ProcessorArguments
+from monopath.cli.faults import UserFault
+
+__all__ = [
+    "DEFAULT_PRESET",
+    "ConfigOption",
+    "JsonOption",
+    "OrientationOption",
+    "PresetOption",
+    "ProcessorChoice",
+    "ResampleKernelOption",
+    "ServerOption",
+    "choose_processor",
+]
+
+DEFAULT_PRESET = "kimi-k2.5"
+
+ServerOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        envvar="MONOPATH_SERVER",
+        metavar="ADDRESS",
+        help="A running server: host:port or unix:/path. Without it the command starts one of its own and stops it "
+        "again (needs monopath[server]).",
+        show_default=False,
+    ),
+]
+PresetOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="A processor config that the server has: kimi-k2.5, kimi-k3, or another that `monopath capabilities` "
+        "lists.",
+        show_default=DEFAULT_PRESET,
+    ),
+]
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The preprocessor_config.json of a checkpoint, instead of a preset.",
+        show_default=False,
+    ),
+]
+ResampleKernelOption: TypeAlias = Annotated[
+    ResampleKernel | None,
+    typer.Option(
+        help="The resize arithmetic, to the bit: that of the Pillow release named.", show_default="the config's own"
+    ),
+]
+OrientationOption: TypeAlias = Annotated[
+    Orientation | None,
+    typer.Option(help="What to do with an EXIF orientation.", show_default="the config's own"),
+]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON object a line instead of a table.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorChoice:
+    """The processor config that the caller named."""
+
+    preset: str | None
+    checkpoint_json: str | None
+    resample_kernel: ResampleKernel | None
+    orientation: Orientation | None
+
+    @property
+    def arguments(self) -> ProcessorArguments:
+        """The same as arguments of the client's methods."""
+        return {
+            "preset": self.preset,
+            "checkpoint_json": self.checkpoint_json,
+            "resample_kernel": self.resample_kernel,
+            "orientation": self.orientation,
+        }
+
+
+def choose_processor(
+    preset: str | None,
+    config: Path | None,
+    resample_kernel: ResampleKernel | None,
+    orientation: Orientation | None,
+) -> ProcessorChoice:
+    """Return what was chosen. Raises UserFault for two configs, and for a file that cannot be read."""
+    if config is None:
+        return ProcessorChoice(preset or DEFAULT_PRESET, None, resample_kernel, orientation)
+    if preset is not None:
+        raise UserFault("Expected --preset or --config, got both")
+    return ProcessorChoice(None, read_text(config, "--config"), resample_kernel, orientation)
+
+
+def read_text(path: Path, option: str) -> str:
+    """Return a file's text. Raises UserFault that names the option and the file."""
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise UserFault(f"{option}: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserFault(f"{option}: expected UTF-8 text in {path}, got other bytes") from None

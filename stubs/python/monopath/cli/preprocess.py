@@ -1,0 +1,141 @@
+"""`monopath preprocess`: image files in, features out."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from monopath import DataType, PathT, PreprocessingPath, Ready, Result
+from monopath.cli.connection import connected
+from monopath.cli.faults import ExitCode, UserFault
+from monopath.cli.features_file import FeaturesFile
+from monopath.cli.options import (
+    ConfigOption,
+    JsonOption,
+    OrientationOption,
+    PresetOption,
+    ResampleKernelOption,
+    ServerOption,
+    choose_processor,
+)
+from monopath.cli.output import error_console
+from monopath.cli.report_output import ReportOutput
+from monopath.cli.reports import ImageReport
+from monopath.cli.transfer import Transfer
+
+__all__ = ["preprocess"]
+
+
+class PathName(enum.StrEnum):
+    """The paths as the command line writes them."""
+
+    DEFERRED_CPU = "deferred-cpu"
+    DEFERRED_CUDA = "deferred-cuda"
+    LOCAL = "local"
+
+
+def preprocess(
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files.", show_default=False)],
+    path: Annotated[
+        PathName,
+        typer.Option(
+            help="Who turns pixels into features: the server's CPU, the server's GPU, or this command (local; needs "
+            "monopath[server]), whose features the server then checks."
+        ),
+    ] = PathName.DEFERRED_CPU,
+    preset: PresetOption = None,
+    config: ConfigOption = None,
+    dtype: Annotated[
+        DataType, typer.Option(help="Element type of the features. uint8: pixel values before normalisation.")
+    ] = DataType.FLOAT32,
+    resample_kernel: ResampleKernelOption = None,
+    orientation: OrientationOption = None,
+    server: ServerOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the features as safetensors: <id>.pixel_values and <id>.grid_thw for each image without an "
+            "error. They are held in memory until then.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Turn image files into the features that a model's encoder reads.
+
+    Results come in the order of the arguments. Exit code 1: at least one image failed (the others are done); 2: wrong
+    arguments, or the server refused the config; 3: no server answers, or it was lost.
+    """
+    wire_path = PreprocessingPath[path.name]
+    reports = [ImageReport(number, file, wire_path) for number, file in enumerate(images, start=1)]
+    _check_files(reports)
+    choice = choose_processor(preset, config, resample_kernel, orientation)
+    features_file = None if out is None else FeaturesFile(out)
+    output = ReportOutput(reports, as_json=json)
+    metadata = {"path": str(wire_path)}
+
+    def on_ready(ready: Ready) -> None:
+        metadata.update(config_sha256=ready.config_sha256.hex(), server_version=ready.server_version)
+        for warning in ready.warnings:
+            error_console().print(f"warning: {warning.field}: {warning.description}")
+
+    started_seconds = time.perf_counter()
+    with connected(server, needs_cuda=path is PathName.DEFERRED_CUDA) as client:
+        started_seconds = time.perf_counter()
+        with output, _progress(len(reports), as_json=json) as advance:
+
+            def on_end(report: ImageReport, result: Result[PathT] | None) -> None:
+                if features_file is not None and result is not None:
+                    features_file.add(report.id, report.label, result)
+                output.end(report)
+                advance()
+
+            Transfer(reports, on_ready, on_end).run(client, wire_path, choice, dtype)
+    if features_file is not None:
+        features_file.write(metadata)
+    output.summarize(time.perf_counter() - started_seconds, metadata["config_sha256"])
+    if any(report.error is not None for report in reports):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _check_files(reports: list[ImageReport]) -> None:
+    """Raise UserFault that names every file which cannot be read, before anything is sent."""
+    faults = [f"Cannot read {report.label}: {cause}" for report in reports if (cause := _unreadable(report.file))]
+    if faults:
+        raise UserFault("\n".join(faults))
+
+
+def _unreadable(file: Path) -> str:
+    """Say why a file cannot be read; empty where it can. A pipe is not opened: that can be done only once."""
+    try:
+        mode = file.stat().st_mode
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    except ValueError:
+        return "it is no file name"
+    if stat.S_ISDIR(mode):
+        return "it is a folder"
+    return "" if os.access(file, os.R_OK) else "permission denied"
+
+
+@contextlib.contextmanager
+def _progress(count: int, *, as_json: bool) -> Iterator[Callable[[], None]]:
+    """Give what is called after each image: a bar on a terminal that shows nothing else, else nothing."""
+    console = error_console()
+    if count == 1 or not console.is_terminal or (as_json and os.isatty(1)):
+        yield lambda: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("Preprocessing", total=count)
+        yield lambda: progress.advance(task)

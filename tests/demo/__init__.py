@@ -1,0 +1,1 @@
+"""`make demo`: real photographs through a real server, every byte held against an independent reference."""
