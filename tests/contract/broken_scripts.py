@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from monopath.v1 import error_pb2, tensor_pb2
-
 from tests.contract.scripts import (
     CPU,
     CUDA,

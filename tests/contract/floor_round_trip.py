@@ -12,6 +12,7 @@ from typing import Any
 
 import google.protobuf
 import grpc
+
 from monopath.v1 import service_pb2, service_pb2_grpc
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from google.protobuf import message_factory
 from google.protobuf.message import Message
-from monopath.v1 import config_pb2, error_pb2, event_pb2, image_pb2, path_pb2, tensor_pb2
 
+from monopath.v1 import config_pb2, error_pb2, event_pb2, image_pb2, path_pb2, tensor_pb2
 from tests.support.grammar import Event, FromClient, FromServer, HalfClose, Status
 from tests.support.options import SERVICE, method_path
 

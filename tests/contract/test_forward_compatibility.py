@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from monopath.v1 import deferred_cpu_pb2, error_pb2, event_pb2, image_pb2, service_pb2
 
+from monopath.v1 import deferred_cpu_pb2, error_pb2, event_pb2, image_pb2, service_pb2
 from tests.support.options import PACKAGE, baseline_files
 
 _FIELD = descriptor_pb2.FieldDescriptorProto

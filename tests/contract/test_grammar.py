@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from monopath.v1 import service_pb2
 
+from monopath.v1 import service_pb2
 from tests.contract.broken_scripts import BROKEN, BrokenScript, failed_script
 from tests.contract.scripts import CPU, CUDA, LOCAL, good_script, index_of, inserted, moved, request, without
 from tests.support.grammar import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2
-from monopath.v1 import options_pb2, path_pb2
 
+from monopath.v1 import options_pb2, path_pb2
 from tests.contract.buf import run_buf
 from tests.support.options import (
     BASELINE,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
-from monopath.v1 import path_pb2
 
+from monopath.v1 import path_pb2
 from tests.support.options import SERVICE, current_files, declared_options, message_path, method_path, path_name
 
 _PATHS = [number for number in path_pb2.PreprocessingPath.values() if number != 0]

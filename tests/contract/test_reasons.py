@@ -7,9 +7,9 @@ import enum
 import grpc
 import pytest
 from google.protobuf.descriptor import EnumDescriptor
+
 from monopath.v1 import error_pb2, options_pb2
 from monopath_server.faults import ItemReason, StreamReason
-
 from tests.support.options import reason_traits
 
 _ITEM_REASONS = error_pb2.ItemErrorReason.DESCRIPTOR

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf import json_format
+
 from monopath.v1 import config_pb2, error_pb2, service_pb2, tensor_pb2
 from monopath_server.reference import RawImage, ReferenceBackground, ReferenceConfig, reference_features
-
 from tests.contract.vectors import Outcome, Vector, load_vectors, mismatches
 from tests.support.options import SERVICE
 

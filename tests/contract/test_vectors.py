@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from monopath_server.settings import DeviceMode
 
+from monopath_server.settings import DeviceMode
 from tests.contract.buf_curl import run_vector_with_buf
 from tests.contract.vector_client import run_vector
 from tests.contract.vectors import Vector, load_vectors, mismatches

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
@@ -22,7 +24,6 @@ from monopath_server.processors.types import (
 )
 from monopath_server.transforms.cpu.transform import CpuTransform
 from monopath_server.transforms.cuda.transform import CudaTransform
-from numpy.typing import NDArray
 
 __all__ = ["ImageCase", "assert_equal_to_the_cpu", "batch_items", "image_cases", "kimi_configs", "make_pixels"]
 

@@ -9,12 +9,13 @@ import random
 import sys
 
 import numpy as np
+from numpy.typing import NDArray
+
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
 from monopath_server.processors.kimi.geometry import plan_image
 from monopath_server.processors.presets import PRESETS
 from monopath_server.processors.types import ElementType, ResampleKernel, Size
 from monopath_server.transforms.cpu.transform import CpuTransform
-from numpy.typing import NDArray
 
 __all__: list[str] = []
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import (
     Background,
@@ -18,8 +21,6 @@ from monopath_server.processors.types import (
     ImagePlan,
     ResampleKernel,
 )
-from numpy.typing import NDArray
-from PIL import Image
 
 __all__ = ["expected_rows", "fill", "normalized_values", "resize"]
 

@@ -6,6 +6,9 @@ import functools
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import (
     Background,
@@ -13,8 +16,6 @@ from monopath_server.processors.types import (
     FillStage,
     ResampleKernel,
 )
-from numpy.typing import NDArray
-from PIL import Image
 
 __all__ = ["ALL_MODES", "configs", "image_of_mode"]
 

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from monopath_server.faults import ConfigFault
 from monopath_server.processors.digest import config_digest
 from monopath_server.processors.kimi.checkpoint_json import parse_checkpoint_json

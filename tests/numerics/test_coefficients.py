@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from monopath_server.transforms.coefficients import WEIGHT_BITS, resample_weights
 from PIL import Image
+
+from monopath_server.transforms.coefficients import WEIGHT_BITS, resample_weights
 
 
 def scalar_weights(source_count: int, target_count: int) -> list[tuple[int, list[int]]]:

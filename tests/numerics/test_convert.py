@@ -9,11 +9,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
 from monopath_server.processors.presets import PRESETS
 from monopath_server.processors.types import ElementType
 from monopath_server.transforms.convert import convert_rows, first_non_finite
-from numpy.typing import NDArray
-
 from tests.numerics.oracle import normalized_values
 
 CONFIG = dataclasses.replace(

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute, prepare_image
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
 from monopath_server.processors.presets import PRESETS
 from monopath_server.processors.types import ElementType, ImagePlan, ResampleKernel, Size
 from monopath_server.transforms.cpu.transform import CpuTransform
-from numpy.typing import NDArray
-from PIL import Image
-
 from tests.numerics.oracle import expected_rows
 from tests.numerics.strategies import configs, image_of_mode
 

@@ -11,6 +11,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
+
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.pixels import PixelFormat
 from monopath_server.media.prepare import prepare_image, prepare_raw_pixels
@@ -30,8 +32,6 @@ from monopath_server.transforms.cuda.device import InterpreterDevice
 from monopath_server.transforms.cuda.layout import tile_shape
 from monopath_server.transforms.cuda.runtime import check_int32_overflow, load_kernels
 from monopath_server.transforms.cuda.transform import BatchItem, CudaTransform
-from PIL import Image
-
 from tests.numerics.cuda_cases import ImageCase, assert_equal_to_the_cpu, batch_items, image_cases, kimi_configs
 
 K25_TINY = dataclasses.replace(PRESETS["kimi-k2.5"], in_patch_limit=1, patch_limit_on_one_side=10)
@@ -220,6 +220,18 @@ def test_a_batch_too_large_for_the_device_is_done_image_by_image(small_memory: S
     assert_equal_to_the_cpu(cases, transform)
     assert small_memory.release_count > 0
     assert transform.launch_count == len(cases)
+
+
+def test_transforms_of_one_device_share_its_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "COEFFICIENT_WORDS", 64 * 1024)
+    device = SmallMemory(1 << 40)
+    first = CudaTransform(K3_SMALL, ElementType.FLOAT32, device)
+    assert_equal_to_the_cpu([RGBA], first)
+    used_bytes = device.used_bytes
+    second = CudaTransform(K25_TINY, ElementType.BFLOAT16, device)
+    assert_equal_to_the_cpu([RGB], second)
+    assert device.used_bytes == used_bytes
+    assert (first.launch_count, second.launch_count) == (2, 2)
 
 
 class BreakableDevice(InterpreterDevice):

@@ -9,13 +9,13 @@ import sys
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.presets import PRESETS
 from monopath_server.processors.types import ElementType, Size
 from monopath_server.transforms.cuda.device import CudaDevice
 from monopath_server.transforms.cuda.probe import probe_cuda
 from monopath_server.transforms.cuda.transform import CudaTransform
-
 from tests.numerics.cuda_cases import ImageCase, assert_equal_to_the_cpu, image_cases, kimi_configs
 
 pytestmark = pytest.mark.cuda

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from monopath_server.transforms.cuda import probe
 
 

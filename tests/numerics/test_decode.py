@@ -6,14 +6,14 @@ import io
 
 import numpy as np
 import pytest
+from PIL import Image, ImageOps
+
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.decode import decode_image
 from monopath_server.media.header import ImageHeader, planned_size, probe_header
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pillow_view import view_pixels
 from monopath_server.processors.types import OrientationPolicy, Size
-from PIL import Image, ImageOps
-
 from tests.support.case_inputs import case_inputs, encode
 
 LIMITS = ImageLimits()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image

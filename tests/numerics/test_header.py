@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
+
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.bounded_reader import BoundedReader
 from monopath_server.media.header import ImageHeader, planned_size, probe_header
@@ -15,7 +16,6 @@ from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import PixelFormat, check_raw_pixels
 from monopath_server.media.png import find_exif_chunk
 from monopath_server.processors.types import OrientationPolicy, Size
-
 from tests.support.case_inputs import case_inputs, png_chunk
 
 LIMITS = ImageLimits()

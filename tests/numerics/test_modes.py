@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.decode import decode_image
 from monopath_server.media.header import planned_size, probe_header
@@ -28,9 +31,6 @@ from monopath_server.processors.types import (
     Size,
 )
 from monopath_server.transforms.cpu.transform import CpuTransform
-from numpy.typing import NDArray
-from PIL import Image, ImageOps
-
 from tests.numerics.oracle import expected_rows
 from tests.numerics.strategies import ALL_MODES, configs, image_of_mode
 from tests.support.case_inputs import case_inputs

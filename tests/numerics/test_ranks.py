@@ -7,6 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from monopath_server.processors.ranks import assign_ranks
 
 

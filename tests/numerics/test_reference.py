@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import PIL
 import pytest
+from PIL import Image
+
 from monopath_server.reference import (
     GeneratedImage,
     RawImage,
@@ -25,7 +27,6 @@ from monopath_server.reference.color import composite_onto
 from monopath_server.reference.features import normalize_pixels
 from monopath_server.reference.generated import generated_pixels
 from monopath_server.reference.geometry import reference_plan
-from PIL import Image
 
 GOLDEN: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "data" / "reference_golden.json").read_text())
 KERNELS = ("PILLOW_11", "PILLOW_12_2", "PILLOW_13")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import PIL
 import pytest
+from PIL import Image
+
 from monopath_server.processors.kimi.config import ChannelValues
 from monopath_server.processors.types import ElementType, ResampleKernel, Size
 from monopath_server.transforms import self_check, tables
-from PIL import Image
 
 
 def test_this_machine_and_its_pillow_are_exact() -> None:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from monopath_server.processors.types import Background, BackgroundPattern, ElementType
-from monopath_server.transforms import tables
 from numpy.typing import NDArray
 from PIL import Image
+
+from monopath_server.processors.types import Background, BackgroundPattern, ElementType
+from monopath_server.transforms import tables
 
 HALF = (0.5, 0.5, 0.5)
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 
 from monopath_server.transforms.cuda.runtime import Kernels, load_kernels
+
+if TYPE_CHECKING:
+    from monopath_server.transforms.cuda.lane_pool import LanePool
 
 __all__ = ["CudaDevice", "InterpreterDevice", "Stream", "TransformDevice", "is_out_of_memory"]
 
@@ -46,6 +51,13 @@ class TransformDevice(abc.ABC):
     torch_device: torch.device
     tile_scale: int = 1
     """Factor for the sides of the kernels' tiles."""
+
+    def __init__(self) -> None:
+        """Subclasses set the kernels and the torch device."""
+        self.lock = threading.Lock()
+        """Held by who uses the device."""
+        self.lane_pools: dict[int, LanePool] = {}
+        """Filled by `lane_pool.lane_pool` alone."""
 
     @abc.abstractmethod
     def new_stream(self) -> Stream:
@@ -86,8 +98,12 @@ class InterpreterDevice(TransformDevice):
 
     # A program costs the interpreter tens of milliseconds, whatever its size.
     tile_scale = 4
+    _interpreter_lock = threading.Lock()
 
     def __init__(self) -> None:
+        super().__init__()
+        # The interpreter patches Triton for the time of a launch: one in a process, whatever the number of devices.
+        self.lock = self._interpreter_lock
         self.kernels = load_kernels(interpreted=True)
         self.torch_device = torch.device("cpu")
 
@@ -135,6 +151,7 @@ class CudaDevice(TransformDevice):
         Raises:
             RuntimeError: CUDA cannot be used, or the process's Triton interprets.
         """
+        super().__init__()
         self.kernels = load_kernels(interpreted=False)
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(self.torch_device)

@@ -36,8 +36,6 @@ class LaunchSettings:
     """Integer type of an element's raw bits."""
     tiles: TileShape
     tables: DeviceTables
-    launch_bytes: int
-    """What the strips of one launch may take on the device, where it is more than one patch row."""
 
 
 class Lane:
@@ -47,23 +45,26 @@ class Lane:
     overlap: one copies while the other computes. Not thread safe.
     """
 
-    def __init__(self, device: TransformDevice, settings: LaunchSettings) -> None:
-        self.launch_count = 0
-        """Kernels launched so far."""
+    def __init__(self, device: TransformDevice, launch_bytes: int) -> None:
+        """Make a lane on a device, for launches whose strips usually take up to `launch_bytes` there."""
         self._device = device
-        self._settings = settings
         self._stream = device.new_stream()
         self._pending: tuple[BatchLayout, StripRows] | None = None
         self._host_input = GrowingBuffer(device.allocate_host)
         self._host_output = GrowingBuffer(device.allocate_host)
-        self._device_buffer = GrowingBuffer(device.allocate_device, settings.launch_bytes)
-        self._device_output = GrowingBuffer(device.allocate_device, settings.launch_bytes)
+        self._device_buffer = GrowingBuffer(device.allocate_device, launch_bytes)
+        self._device_output = GrowingBuffer(device.allocate_device, launch_bytes)
         self._coefficients = GrowingBuffer(device.allocate_device, COEFFICIENT_WORDS * 4)
         self._coefficient_offsets: dict[tuple[int, int], int] = {}
         self._coefficient_end = 0
 
-    def start(self, strips: Sequence[Strip], pixels_of: StripPixels, rows_of: StripRows) -> None:
+    def start(
+        self, settings: LaunchSettings, strips: Sequence[Strip], pixels_of: StripPixels, rows_of: StripRows
+    ) -> int:
         """Finish the launch before, then queue the copy in, the kernels and the copy out, and return.
+
+        Returns:
+            The number of kernels launched: one where no image is resized, else two.
 
         Raises:
             Exception: as `is_out_of_memory` tells, the device has no memory; the lane must then be released.
@@ -71,16 +72,17 @@ class Lane:
         self.finish()
         with self._stream.active():
             new_windows = self._reserve_coefficients(strips)
-            layout = lay_out(strips, self._settings.tiles, self._coefficient_offsets, new_windows)
+            layout = lay_out(strips, settings.tiles, self._coefficient_offsets, new_windows)
             host_input = self._host_input.ensure(layout.upload_bytes)
             host_output = self._host_output.ensure(layout.output_bytes)
             buffer = self._device_buffer.ensure(layout.buffer_bytes)
             output = self._device_output.ensure(layout.output_bytes)
             _write_input(layout, host_input.numpy(), pixels_of)
             self._pending = (layout, rows_of)
-            self._launch(layout, host_input, buffer, output)
+            launch_count = self._launch(settings, layout, host_input, buffer, output)
             host_output[: layout.output_bytes].copy_(output[: layout.output_bytes], non_blocking=True)
             self._stream.mark()
+        return launch_count
 
     def finish(self) -> None:
         """Wait for the launch that is under way, if any, and hand out its rows."""
@@ -134,10 +136,15 @@ class Lane:
         return tuple(new)
 
     def _launch(
-        self, layout: BatchLayout, host_input: torch.Tensor, buffer: torch.Tensor, output: torch.Tensor
-    ) -> None:
+        self,
+        settings: LaunchSettings,
+        layout: BatchLayout,
+        host_input: torch.Tensor,
+        buffer: torch.Tensor,
+        output: torch.Tensor,
+    ) -> int:
         """Queue one copy to the device and one or two kernels; `output` takes the rows of all strips."""
-        settings, tiles, tables = self._settings, self._settings.tiles, self._settings.tables
+        tiles, tables = settings.tiles, settings.tables
         words = buffer.view(torch.int32)
         # The kernels take the pointer even where nothing is resized.
         coefficients = self._coefficients.ensure(COEFFICIENT_WORDS * 4).view(torch.int32)
@@ -149,7 +156,6 @@ class Lane:
             coefficients[place].copy_(words[first_word : first_word + word_count])
         descriptors = buffer[: layout.descriptors.nbytes].view(torch.int64)
         if len(layout.filter_tiles):
-            self.launch_count += 1
             self._device.kernels.filter_first_axis[(len(layout.filter_tiles),)](
                 words,
                 descriptors,
@@ -159,7 +165,6 @@ class Lane:
                 num_warps=tiles.filter_warps,
                 enable_fp_fusion=False,
             )
-        self.launch_count += 1
         self._device.kernels.write_patches[(len(layout.write_tiles),)](
             words,
             descriptors,
@@ -175,6 +180,7 @@ class Lane:
             num_warps=tiles.write_warps,
             enable_fp_fusion=False,
         )
+        return 2 if len(layout.filter_tiles) else 1
 
 
 def _write_input(layout: BatchLayout, host_input: NDArray[np.uint8], pixels_of: StripPixels) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +14,7 @@ from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Padding, Size
 from monopath_server.transforms.cuda.device import TransformDevice, is_out_of_memory
 from monopath_server.transforms.cuda.lane import Lane, LaunchSettings
+from monopath_server.transforms.cuda.lane_pool import lane_pool
 from monopath_server.transforms.cuda.layout import TileShape, tile_shape
 from monopath_server.transforms.cuda.strips import DeviceImage, Strip, device_image, group_into_launches
 from monopath_server.transforms.cuda.tables import RAW_DTYPES, DeviceTables
@@ -25,11 +25,13 @@ BatchItem = tuple[PreparedPixels, ImagePlan, NDArray[np.uint8]]
 """Pixels, their plan, and the flat uint8 memory of `plan.feature_bytes` that takes the rows."""
 
 DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
-LANE_COUNT = 2
 
 
 class CudaTransform:
-    """Transforms images of one config and element type on one device. Thread safe; batches run one at a time."""
+    """Transforms images of one config and element type on one device.
+
+    Thread safe; batches run one at a time on a device, with buffers that all of its transforms share.
+    """
 
     def __init__(
         self,
@@ -46,34 +48,25 @@ class CudaTransform:
             config: The processor's config.
             element_type: Type of the features' elements.
             device: Where to run.
-            max_scratch_bytes: Device memory for pixels, scratch and output of all launches under way. A larger batch is
-                cut, and a larger image too; only a row of patches always goes whole. Coefficients, tile lists and
-                tables come on top: about 20 MB.
+            max_scratch_bytes: Device memory for pixels, scratch and output of all launches under way, of all transforms
+                that name the same bound. A larger batch is cut, and a larger image too; only a row of patches always
+                goes whole. Coefficients, tile lists and tables come on top: about 20 MB.
             tiles: Tiles of the kernels, where not the fixed ones of the patch size.
         """
-        if max_scratch_bytes < 1:
-            raise ValueError(f"Expected at least 1 byte of scratch, got {max_scratch_bytes}")
         self.config = config
         self.element_type = element_type
+        self.launch_count = 0
+        """Kernels launched so far: at most two for a batch that is not cut."""
         self._device = device
-        # Each lane has a buffer for pixels and scratch and one for the output, and either may grow to this size.
-        self._launch_bytes = max(max_scratch_bytes // (2 * LANE_COUNT), 1)
-        self._lock = threading.Lock()
+        self._pool = lane_pool(device, max_scratch_bytes)
         with device.new_stream().active():
             tables = DeviceTables.upload(config, element_type, device)
-        settings = LaunchSettings(
+        self._settings = LaunchSettings(
             patch_size=config.patch_size,
             raw_dtype=RAW_DTYPES[element_type],
             tiles=tiles or tile_shape(config.patch_size, scale=device.tile_scale),
             tables=tables,
-            launch_bytes=self._launch_bytes,
         )
-        self._lanes = tuple(Lane(device, settings) for _ in range(LANE_COUNT))
-
-    @property
-    def launch_count(self) -> int:
-        """Kernels launched so far: at most two for a batch that is not cut."""
-        return sum(lane.launch_count for lane in self._lanes)
 
     def run_batch(self, items: Sequence[BatchItem]) -> tuple[ItemFault | None, ...]:
         """Write the rows of every item into its memory, and return what went wrong for each, in order.
@@ -93,13 +86,13 @@ class CudaTransform:
                 images.append(self._device_image(index, prepared, plan))
             except ItemFault as fault:
                 faults[index] = fault
-        with self._lock:
+        with self._device.lock:
             try:
                 self._run_groups(images, items, faults)
             except BaseException:
                 # A device that has failed for good fails here again; the first error is the one to tell.
                 with contextlib.suppress(RuntimeError):
-                    self._release_lanes()
+                    self._pool.release()
                 raise
         return tuple(faults)
 
@@ -110,9 +103,9 @@ class CudaTransform:
                 self.run_batch([self._warm_up_item(has_alpha=has_alpha, resizes=resizes)])
 
     def release(self) -> None:
-        """Give the buffers back; the transform can still be used, and then takes new ones."""
-        with self._lock:
-            self._release_lanes()
+        """Give the device's buffers back; its transforms can still be used, and then take new ones."""
+        with self._device.lock:
+            self._pool.release()
 
     def _warm_up_item(self, *, has_alpha: bool, resizes: bool) -> BatchItem:
         side_px = self.config.patch_size
@@ -152,8 +145,9 @@ class CudaTransform:
     def _run_groups(
         self, images: Sequence[DeviceImage], items: Sequence[BatchItem], faults: list[ItemFault | None]
     ) -> None:
-        for number, group in enumerate(group_into_launches(images, self._launch_bytes)):
-            lane = self._lanes[number % LANE_COUNT]
+        lanes = self._pool.lanes
+        for number, group in enumerate(group_into_launches(images, self._pool.launch_bytes)):
+            lane = lanes[number % len(lanes)]
             strips = tuple(strip for strip in group if faults[strip.image.index] is None)
             if not strips:
                 continue
@@ -163,17 +157,17 @@ class CudaTransform:
                 if not is_out_of_memory(error):
                     raise
                 self._run_one_by_one(lane, strips, items, faults)
-        for lane in self._lanes:
+        for lane in self._pool.lanes:
             lane.finish()
 
     def _run_one_by_one(
         self, lane: Lane, strips: Sequence[Strip], items: Sequence[BatchItem], faults: list[ItemFault | None]
     ) -> None:
         """Run what was too much together, each strip with the device to itself."""
-        for other in self._lanes:
+        for other in self._pool.lanes:
             if other is not lane:
                 other.finish()
-        self._release_lanes()
+        self._pool.release()
         for strip in strips:
             if faults[strip.image.index] is not None:
                 continue
@@ -187,7 +181,7 @@ class CudaTransform:
                     ItemReason.DEVICE_OUT_OF_MEMORY,
                     f"Expected {strip.device_bytes} free bytes on the device, got fewer",
                 )
-                self._release_lanes()
+                self._pool.release()
 
     def _start(self, lane: Lane, strips: Sequence[Strip], items: Sequence[BatchItem]) -> None:
         def pixels_of(strip: Strip) -> NDArray[np.uint8]:
@@ -198,10 +192,4 @@ class CudaTransform:
             rows = items[strip.image.index][2]
             return rows[strip.output_offset_bytes : strip.output_offset_bytes + strip.output_bytes]
 
-        lane.start(strips, pixels_of, rows_of)
-
-    def _release_lanes(self) -> None:
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._device.release_unused)
-            for lane in self._lanes:
-                stack.callback(lane.release)
+        self.launch_count += lane.start(self._settings, strips, pixels_of, rows_of)
