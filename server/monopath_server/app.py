@@ -7,19 +7,16 @@ import logging
 from typing import Self
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from monopath.v1 import service_pb2, service_pb2_grpc
 
+from monopath.v1 import service_pb2_grpc
 from monopath_server.engine.engines import Engines
+from monopath_server.serving.health import SERVICE_NAME, Health
 from monopath_server.serving.service import PreprocessingServicer
 from monopath_server.settings import Settings
 
 __all__ = ["AddressError", "Server"]
-
-SERVICE_NAME = service_pb2.DESCRIPTOR.services_by_name["PreprocessingService"].full_name
-LIVENESS_NAME = "liveness"
-READINESS_NAMES = ("", SERVICE_NAME)
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +30,12 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.engines = Engines(settings)
+        self.engines = Engines(settings, self._on_worker_health)
         self._servicer = PreprocessingServicer(settings, self.engines)
-        self._health = health.aio.HealthServicer()
+        self._health = Health()
+        self._is_stopping = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._health_changes: set[asyncio.Future[None]] = set()
         self._server = grpc.aio.server(options=_options(settings))
         service_pb2_grpc.add_PreprocessingServiceServicer_to_server(self._servicer, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -50,10 +50,10 @@ class Server:
             AddressError: the address cannot be listened at.
             RuntimeError: the arithmetic of this installation is not what it must be (`transforms.self_check`).
         """
+        self._loop = asyncio.get_running_loop()
         await self.engines.warm_up()
-        for name in READINESS_NAMES:
-            await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
-        await self._health.set(LIVENESS_NAME, health_pb2.HealthCheckResponse.SERVING)
+        await self._health.set_ready(False)
+        await self._health.set_alive()
         try:
             port = self._server.add_insecure_port(self._settings.address)
         except RuntimeError as error:
@@ -62,16 +62,16 @@ class Server:
             host, _, _ = self._settings.address.rpartition(":")
             self.address = f"{host}:{port}"
         await self._server.start()
-        for name in READINESS_NAMES:
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self._health.set_ready(True)
 
     async def stop(self) -> None:
         """Stop without losing what was accepted: readiness off, lame duck, no new streams, live ones asked to end."""
-        for name in READINESS_NAMES:
-            await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._is_stopping = True
+        await self._health.set_ready(False)
         await asyncio.sleep(self._settings.lame_duck_seconds)
         stopping = asyncio.create_task(self._server.stop(self._settings.grace_seconds))
         await asyncio.sleep(0)  # let the listener close before clients are told to go elsewhere
+        self._health.end_watches()
         self._servicer.start_draining()
         await stopping
         self.engines.close()
@@ -79,6 +79,17 @@ class Server:
     async def kill(self) -> None:
         """End a `stop` that is under way at once; streams that are still open end UNAVAILABLE."""
         await self._server.stop(0)
+
+    def _on_worker_health(self, is_healthy: bool) -> None:
+        """Workers died, or work again; told from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._set_worker_health, is_healthy)
+
+    def _set_worker_health(self, is_healthy: bool) -> None:
+        if not self._is_stopping:
+            task = asyncio.ensure_future(self._health.set_ready(is_healthy))
+            self._health_changes.add(task)
+            task.add_done_callback(self._health_changes.discard)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -37,8 +37,8 @@ class Settings:
     worker_count: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     """Threads that decode and transform."""
     cuda: DeviceMode = DeviceMode.AUTO
-    max_device_scratch_bytes: int = 256 * MIB
-    """Memory of a GPU that a batch may use between its two kernels; larger batches are split."""
+    max_device_scratch_bytes: int = 512 * MIB
+    """Memory of a GPU for the pixels, scratch and output of batches under way; larger ones are split."""
 
     image_limits: ImageLimits = field(default_factory=ImageLimits)
     max_feature_bytes: int = 512 * MIB
@@ -47,10 +47,38 @@ class Settings:
     """Items without an end on one stream; beyond it the server stops reading."""
     max_unfinished_bytes: int = 256 * MIB
     """Bytes of images and features of unfinished items on one stream; beyond it the server stops reading."""
+    max_unfinished_pixels: int = 256 * MIB
+    """Pixels of unfinished items on one stream; beyond it the server stops reading."""
+    max_streams: int = 1024
+    """Streams at the same time; further ones are refused."""
+    max_process_items: int = 16_384
+    """Items without an end on all streams; further ones are answered OVERLOADED."""
+    max_process_bytes: int = 2048 * MIB
+    """Bytes of images and features of unfinished items on all streams; further ones are answered OVERLOADED."""
+    max_process_pixels: int = 1024 * MIB
+    """Pixels of unfinished items on all streams; further ones are answered OVERLOADED."""
     chunk_bytes: int = MIB
     """Bytes of features in one response message; at most 1 MiB, so that no client has to raise gRPC's limit."""
     idle_buffer_bytes: int = 512 * MIB
     """Memory that is kept for reuse between items."""
+
+    max_batch_items: int = 64
+    """Images that a device transforms at once."""
+    max_batch_patches: int = 131_072
+    """Patches that a device transforms at once."""
+    batch_wait_us: int = 500
+    """Microseconds that a free device waits for images that are being decoded, before it starts without them."""
+
+    opening_timeout_seconds: float = 10.0
+    """How long a new stream may be without a config."""
+    idle_timeout_seconds: float = 3600.0
+    """How long a client may say nothing while no item of its waits for the server."""
+    reply_timeout_seconds: float = 120.0
+    """How long a client may leave a response unread."""
+    max_stream_age_seconds: float = 600.0
+    """Age at which a stream is asked to move, so that new replicas get their share; 0: never."""
+    stream_age_jitter: float = 0.2
+    """Part of the age by which streams differ at random, so that they do not all move at once."""
 
     refusal_drain_seconds: float = 5.0
     """How long a broken stream is read and discarded until its client half-closes."""

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from monopath_server.engine.batcher import Batcher
 from monopath_server.engine.buffers import BufferPool
+from monopath_server.engine.executors import RestartingExecutor
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
 from monopath_server.processors.types import GridTHW, ImagePlan, Padding, Size
@@ -49,9 +51,10 @@ def device() -> FakeDevice:
 
 
 @pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as pool:
-        yield pool
+def executor() -> Iterator[RestartingExecutor]:
+    pool = RestartingExecutor(lambda: ThreadPoolExecutor(1))
+    yield pool
+    pool.close()
 
 
 POOL = BufferPool(idle_bytes=0)
@@ -76,9 +79,9 @@ async def start(batcher: Batcher, counts: Sequence[int]) -> list[asyncio.Task[in
 
 @pytest.mark.asyncio
 async def test_what_comes_while_the_device_works_makes_up_the_next_batch(
-    device: FakeDevice, executor: ThreadPoolExecutor
+    device: FakeDevice, executor: RestartingExecutor
 ) -> None:
-    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000)
+    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000, wait_us=0)
     device.may_run.clear()
     tasks = await start(batcher, [1])
     await asyncio.to_thread(device.is_running.wait, 30)
@@ -97,9 +100,9 @@ async def test_what_comes_while_the_device_works_makes_up_the_next_batch(
 )
 @pytest.mark.asyncio
 async def test_batches_stay_within_their_bounds(
-    limits: dict[str, int], batches: list[list[int]], device: FakeDevice, executor: ThreadPoolExecutor
+    limits: dict[str, int], batches: list[list[int]], device: FakeDevice, executor: RestartingExecutor
 ) -> None:
-    batcher = Batcher(device.run_batch, executor, **limits)
+    batcher = Batcher(device.run_batch, executor, **limits, wait_us=0)
     device.may_run.clear()
     tasks = await start(batcher, [9])
     await asyncio.to_thread(device.is_running.wait, 30)
@@ -113,18 +116,18 @@ async def test_batches_stay_within_their_bounds(
     "error", [RuntimeError("broken"), ItemFault(ItemReason.DEVICE_OUT_OF_MEMORY, "no memory")], ids=["crash", "fault"]
 )
 @pytest.mark.asyncio
-async def test_only_the_guilty_item_fails(error: Exception, device: FakeDevice, executor: ThreadPoolExecutor) -> None:
+async def test_only_the_guilty_item_fails(error: Exception, device: FakeDevice, executor: RestartingExecutor) -> None:
     device.guilty[5] = error
-    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000)
+    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000, wait_us=0)
     results = await asyncio.gather(*(transform(batcher, count) for count in range(1, 9)), return_exceptions=True)
     assert results == [1, 2, 3, 4, error, 6, 7, 8]
 
 
 @pytest.mark.asyncio
 async def test_a_waiting_item_that_is_cancelled_never_reaches_the_device(
-    device: FakeDevice, executor: ThreadPoolExecutor
+    device: FakeDevice, executor: RestartingExecutor
 ) -> None:
-    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000)
+    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000, wait_us=0)
     device.may_run.clear()
     tasks = await start(batcher, [1, 2])
     await asyncio.to_thread(device.is_running.wait, 30)
@@ -140,9 +143,9 @@ async def test_a_waiting_item_that_is_cancelled_never_reaches_the_device(
 
 @pytest.mark.asyncio
 async def test_memory_that_the_device_writes_is_not_given_back_before_the_batch_is_over(
-    device: FakeDevice, executor: ThreadPoolExecutor
+    device: FakeDevice, executor: RestartingExecutor
 ) -> None:
-    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000)
+    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000, wait_us=0)
     device.may_run.clear()
     (task,) = await start(batcher, [1])
     await asyncio.to_thread(device.is_running.wait, 30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from monopath_server.engine.buffers import BufferPool
 
 MIB = 1024 * 1024

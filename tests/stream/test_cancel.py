@@ -7,9 +7,9 @@ from typing import Any
 
 import grpc
 import pytest
+
 from monopath.v1 import event_pb2, service_pb2, service_pb2_grpc
 from monopath_server.engine import host
-
 from tests.stream.test_order import Gate
 from tests.support.grammar import Party
 from tests.support.server import quick_settings

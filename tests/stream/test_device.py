@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from monopath.v1 import event_pb2, image_pb2, path_pb2, service_pb2, service_pb2_grpc, tensor_pb2
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.settings import DeviceMode
-
 from tests.support.case_inputs import case_inputs
 from tests.support.server import quick_settings
 from tests.support.stream import (
@@ -97,7 +97,7 @@ async def test_a_device_that_is_not_there_is_refused_by_name() -> None:
 )
 @pytest.mark.asyncio
 async def test_only_the_guilty_item_of_a_batch_fails(
-    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from monopath_server.transforms.cuda.transform import CudaTransform
 

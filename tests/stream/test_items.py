@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+
 from monopath.v1 import (
     config_pb2,
     deferred_cpu_pb2,
@@ -19,7 +20,6 @@ from monopath.v1 import (
 )
 from monopath_server.engine import host
 from monopath_server.engine.images import PlannedImage, decode_planned
-
 from tests.support.case_inputs import case_inputs
 from tests.support.grammar import Party
 from tests.support.server import quick_settings

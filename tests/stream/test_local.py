@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from monopath.v1 import event_pb2, local_pb2, location_pb2, path_pb2, service_pb2, tensor_pb2
 
+from monopath.v1 import event_pb2, local_pb2, location_pb2, path_pb2, service_pb2, tensor_pb2
 from tests.support.grammar import Party
 from tests.support.server import quick_settings
 from tests.support.stream import RawStream, Rig, encoded, make_config, make_item, photo, png, running_rig

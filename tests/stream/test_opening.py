@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from monopath.v1 import config_pb2, tensor_pb2
 
+from monopath.v1 import config_pb2, tensor_pb2
 from tests.support.stream import RawStream, encoded, make_config, make_item, photo, png, preset, running_rig
 
 K25_JSON: dict[str, Any] = {

@@ -7,9 +7,9 @@ import threading
 from typing import Any
 
 import pytest
+
 from monopath_server.engine import host
 from monopath_server.engine.images import PlannedImage, decode_planned
-
 from tests.support.server import quick_settings
 from tests.support.stream import encoded, make_config, make_item, photo, png, running_rig
 

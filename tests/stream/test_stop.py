@@ -9,10 +9,11 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from monopath.v1 import event_pb2
-from monopath_server.app import LIVENESS_NAME, READINESS_NAMES, SERVICE_NAME, AddressError, Server
-from monopath_server.engine import host
 
+from monopath.v1 import event_pb2
+from monopath_server.app import AddressError, Server
+from monopath_server.engine import host
+from monopath_server.serving.health import LIVENESS_NAME, READINESS_NAMES, SERVICE_NAME
 from tests.stream.test_order import Gate
 from tests.support.server import quick_settings
 from tests.support.stream import RawStream, encoded, make_config, make_item, photo, png, running_rig

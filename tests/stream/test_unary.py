@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
+
 from monopath.v1 import error_pb2, path_pb2, service_pb2, service_pb2_grpc, tensor_pb2
 from monopath_server.processors.presets import PRESETS
-
 from tests.support.stream import Rig, preset, running_rig
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
-from monopath.v1 import service_pb2, service_pb2_grpc
 
+from monopath.v1 import service_pb2, service_pb2_grpc
 from tests.support.server import quick_settings
 from tests.support.stream import Rig, encoded, make_config, make_item, photo, png, raw_pixels, running_rig
 

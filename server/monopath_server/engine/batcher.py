@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monopath_server.engine.buffers import Buffer
+from monopath_server.engine.executors import ExecutorUnavailable, RestartingExecutor
 from monopath_server.faults import ItemFault
 from monopath_server.media.prepare import PreparedPixels
 from monopath_server.processors.types import ImagePlan
@@ -23,6 +25,7 @@ __all__ = ["BatchTimes", "Batcher"]
 BatchItem = tuple[PreparedPixels, ImagePlan, NDArray[np.uint8]]
 RunBatch = Callable[[Sequence[BatchItem]], tuple[ItemFault | None, ...]]
 
+TRIES = 2
 logger = logging.getLogger(__name__)
 
 
@@ -46,17 +49,32 @@ class _Entry:
 class Batcher:
     """Runs images of one config and element type on a device's one thread. Used on the event loop only.
 
-    There is no timer: an image that comes to an idle device starts at once, and what comes while the device works makes
-    up the next batch. Batches cannot change bytes, since each image owns its rows.
+    An image that comes to an idle device starts at once if no other is on its way; what comes while the device works
+    makes up the next batch. Batches cannot change bytes, since each image owns its rows.
     """
 
-    def __init__(self, run_batch: RunBatch, executor: Executor, *, max_items: int, max_patches: int) -> None:
+    def __init__(
+        self, run_batch: RunBatch, executor: RestartingExecutor, *, max_items: int, max_patches: int, wait_us: int
+    ) -> None:
         self._run_batch = run_batch
         self._executor = executor
         self._max_items = max_items
         self._max_patches = max_patches
+        self._wait_seconds = wait_us / 1e6
         self._waiting: deque[_Entry] = deque()
+        self._coming = 0
+        self._arrived = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def coming(self) -> Iterator[None]:
+        """An image is on its way here: a device that is free waits for it, a little."""
+        self._coming += 1
+        try:
+            yield
+        finally:
+            self._coming -= 1
+            self._arrived.set()
 
     async def transform(self, prepared: PreparedPixels, plan: ImagePlan, rows: Buffer) -> BatchTimes:
         """Write the rows of an image into `rows`, which the caller owns again afterwards.
@@ -84,9 +102,12 @@ class Batcher:
     async def _run_all(self) -> None:
         try:
             while self._waiting:
+                await self._wait_for_more()
                 batch = self._next_batch()
+                if not batch:
+                    continue  # all were cancelled meanwhile
                 started_ns = time.perf_counter_ns()
-                outcomes = await asyncio.get_running_loop().run_in_executor(self._executor, self._run, batch)
+                outcomes = await self._outcomes(batch)
                 finished_ns = time.perf_counter_ns()
                 for entry, error in zip(batch, outcomes, strict=True):
                     if error is None:
@@ -96,15 +117,39 @@ class Batcher:
         finally:
             self._pump = None
 
+    async def _wait_for_more(self) -> None:
+        deadline = asyncio.get_running_loop().time() + self._wait_seconds
+        while self._coming and not self._is_full():
+            self._arrived.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return
+
+    def _is_full(self) -> bool:
+        patches = sum(entry.plan.row_count for entry in self._waiting)
+        return len(self._waiting) >= self._max_items or patches >= self._max_patches
+
     def _next_batch(self) -> list[_Entry]:
-        batch = [self._waiting.popleft()]
-        patches = batch[0].plan.row_count
+        batch: list[_Entry] = []
+        patches = 0
         while self._waiting and len(batch) < self._max_items:
             patches += self._waiting[0].plan.row_count
-            if patches > self._max_patches:
+            if batch and patches > self._max_patches:
                 break
             batch.append(self._waiting.popleft())
         return batch
+
+    async def _outcomes(self, batch: Sequence[_Entry]) -> list[Exception | None]:
+        for _ in range(TRIES):
+            try:
+                return await asyncio.wrap_future(self._executor.submit(lambda: self._run(batch)))
+            except BrokenExecutor as error:
+                logger.error("The device's thread died with a batch of %d items", len(batch), exc_info=error)
+            except ExecutorUnavailable as error:
+                return [error] * len(batch)
+        return [ExecutorUnavailable("The device's thread died again and again")] * len(batch)
 
     def _run(self, batch: Sequence[_Entry]) -> list[Exception | None]:
         """Run a batch on the device's thread; where it fails as a whole, by halves, so that only the guilty fail."""

@@ -1,45 +1,108 @@
-"""How much unfinished work one stream may have before the server stops reading it."""
+"""How much unfinished work one stream, and the whole process, may hold."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
-__all__ = ["StreamBudget"]
+from monopath_server.faults import ItemFault, ItemReason
+
+__all__ = ["Budget", "Charge", "Load"]
 
 
-class StreamBudget:
-    """Counts the items of a stream that have no end yet, and their bytes. Used on the event loop only."""
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An amount of unfinished work, or a limit of it."""
 
-    def __init__(self, max_items: int, max_bytes: int) -> None:
-        self._max_items = max_items
-        self._max_bytes = max_bytes
-        self._items = 0
-        self._bytes = 0
+    items: int = 0
+    bytes: int = 0
+    """Bytes of images and features that are held until their items end."""
+    pixels: int = 0
+    """Pixels of images that are decoded, or will be."""
+
+    def __add__(self, other: Load) -> Load:
+        return Load(self.items + other.items, self.bytes + other.bytes, self.pixels + other.pixels)
+
+    def __sub__(self, other: Load) -> Load:
+        return Load(self.items - other.items, self.bytes - other.bytes, self.pixels - other.pixels)
+
+
+class Budget:
+    """Counts what is held against a limit. Used on the event loop only."""
+
+    def __init__(self, limit: Load) -> None:
+        self._limit = limit
+        self.used = Load()
         self._room = asyncio.Event()
-        self._room.set()
 
     @property
     def has_room(self) -> bool:
-        """Another item may be read. A single item is always let in, however large."""
-        return self._items == 0 or (self._items < self._max_items and self._bytes < self._max_bytes)
+        """Another item may come. A single item is always let in, however large."""
+        return self.used.items == 0 or (
+            self.used.items < self._limit.items
+            and self.used.bytes < self._limit.bytes
+            and self.used.pixels < self._limit.pixels
+        )
+
+    def check(self, load: Load) -> None:
+        """Whether an item of the budget may grow by `load`; one that has the budget to itself always may.
+
+        Raises:
+            ItemFault: OVERLOADED, with both numbers.
+        """
+        if self.used.items <= 1:
+            return
+        after = self.used + load
+        for name, needed, limit in (
+            ("items", after.items, self._limit.items),
+            ("bytes", after.bytes, self._limit.bytes),
+            ("pixels", after.pixels, self._limit.pixels),
+        ):
+            if needed > limit:
+                raise ItemFault(
+                    ItemReason.OVERLOADED,
+                    f"Expected at most {limit} {name} of unfinished items in this server, got {needed} with this one",
+                )
 
     async def wait_for_room(self) -> None:
-        """Wait until another item may be read."""
+        """Wait until another item may come."""
         while not self.has_room:
             self._room.clear()
             await self._room.wait()
 
-    def add_item(self, size_bytes: int) -> None:
-        """An item came; its bytes are `size_bytes`."""
-        self._items += 1
-        self._bytes += size_bytes
+    def add(self, load: Load) -> None:
+        """Count work that is held from now on."""
+        self.used += load
 
-    def add_bytes(self, size_bytes: int) -> None:
-        """An item's features will have `size_bytes` bytes."""
-        self._bytes += size_bytes
-
-    def end_item(self, size_bytes: int) -> None:
-        """An item ended; all that was added for it is `size_bytes`."""
-        self._items -= 1
-        self._bytes -= size_bytes
+    def remove(self, load: Load) -> None:
+        """Count work that is held no longer."""
+        self.used -= load
         self._room.set()
+
+
+class Charge:
+    """All that one item holds, in its stream's budget and in the process's. Given back once, on every way out."""
+
+    def __init__(self, stream: Budget, process: Budget) -> None:
+        self._stream = stream
+        self._process = process
+        self._load = Load(items=1)
+        stream.add(self._load)
+        process.add(self._load)
+
+    def grow(self, load: Load) -> None:
+        """Hold more.
+
+        Raises:
+            ItemFault: OVERLOADED where the process has no room. A stream without room is read no further instead.
+        """
+        self._process.check(load)
+        self._load += load
+        self._stream.add(load)
+        self._process.add(load)
+
+    def release(self) -> None:
+        """Hold nothing any more. Calling it again does nothing."""
+        load, self._load = self._load, Load()
+        self._stream.remove(load)
+        self._process.remove(load)

@@ -52,7 +52,10 @@ class DeviceEngine:
     async def features(self, planned: PlannedImage, token: CancelToken) -> Features:
         """Decode in a worker, transform on the device. Raises `ItemFault`."""
         since_ns = time.perf_counter_ns()
-        decoded = await self._workers.run(lambda: decode_planned(planned, self._config, token), token, lambda _: None)
+        with self._batcher.coming():
+            decoded = await self._workers.run(
+                lambda: decode_planned(planned, self._config, token), token, lambda _: None, cost=planned.cost
+            )
         waited_ns = time.perf_counter_ns() - since_ns - decoded.decoding_ns
         buffer = self._buffers.take(planned.feature_bytes)
         try:

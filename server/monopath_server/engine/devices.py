@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from monopath_server.engine.batcher import Batcher
+from monopath_server.engine.executors import RestartingExecutor
 from monopath_server.faults import StreamFault, StreamReason
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import ElementType
@@ -22,8 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DeviceInfo", "Devices"]
 
 KEPT_TRANSFORMS = 16
-MAX_BATCH_ITEMS = 64
-MAX_BATCH_PATCHES = 131_072
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,9 @@ class DeviceInfo:
 class Devices:
     """Finds the devices once, and makes transforms on them as they are asked for. Used on the event loop only."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, on_health: Callable[[bool], None] | None = None) -> None:
         self._settings = settings
+        self._on_health = on_health
         self._slots: dict[str, _Slot] = {}
         self.missing = ""
         """Why there is no device; empty where there is one."""
@@ -73,12 +76,36 @@ class Devices:
                 StreamReason.DEVICE_UNAVAILABLE,
                 f"Expected one of the devices {', '.join(self._slots)}, got {device_id}",
             )
-        return slot.info, await slot.batcher(config, element_type)
+        try:
+            return slot.info, await slot.batcher(config, element_type)
+        except Exception as error:
+            if "out of memory" not in str(error).lower():
+                raise
+            logger.warning("The device %s has no memory for another config", slot.info.id, exc_info=error)
+            raise StreamFault(
+                StreamReason.OVERLOADED, f"Expected memory on the device {slot.info.id} for another config, got none"
+            ) from None
+
+    async def warm_up(self) -> None:
+        """Compile the kernels for the presets in bfloat16, what most clients ask for; others are made when asked for.
+
+        A device that cannot be used is struck off with its reason: the server starts without it.
+        """
+        for slot in tuple(self._slots.values()):
+            if not slot.is_real:
+                continue
+            try:
+                for config in self._settings.presets.values():
+                    await slot.batcher(config, ElementType.BFLOAT16)
+            except Exception as error:
+                logger.exception("The device %s cannot be used", slot.info.id)
+                del self._slots[slot.info.id]
+                self.missing = f"the device {slot.info.name} cannot be used ({type(error).__name__}; see the log)"
 
     def close(self) -> None:
         """Stop the devices' threads."""
         for slot in self._slots.values():
-            slot.executor.shutdown(wait=True, cancel_futures=True)
+            slot.executor.close()
 
     def _find(self) -> None:
         from monopath_server.transforms.cuda.probe import probe_cuda
@@ -91,29 +118,43 @@ class Devices:
             self._add(DeviceInfo(found.uuid, found.name, found.memory_bytes), found.index)
 
     def _add(self, info: DeviceInfo, index: int | None) -> None:
-        self._slots[info.id] = _Slot(info, index, self._settings.max_device_scratch_bytes)
+        self._slots[info.id] = _Slot(info, index, self._settings, self._on_health)
 
 
 class _Slot:
     """One device: its thread, and the transforms last used on it."""
 
-    def __init__(self, info: DeviceInfo, index: int | None, max_scratch_bytes: int) -> None:
+    def __init__(
+        self, info: DeviceInfo, index: int | None, settings: Settings, on_health: Callable[[bool], None] | None
+    ) -> None:
         self.info = info
-        self.executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"monopath-{info.id}")
+        self.executor = RestartingExecutor(
+            lambda: ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"monopath-{info.id}"), on_health
+        )
         self._index = index
-        self._max_scratch_bytes = max_scratch_bytes
+        self._settings = settings
         self._device: TransformDevice | None = None
         self._batchers: OrderedDict[tuple[KimiConfig, ElementType], Batcher] = OrderedDict()
         self._making = asyncio.Lock()
 
+    @property
+    def is_real(self) -> bool:
+        """A GPU, not the interpreter."""
+        return self._index is not None
+
     async def batcher(self, config: KimiConfig, element_type: ElementType) -> Batcher:
+        """The batcher of a config and an element type, made where there is none. Raises what the device raises."""
         key = (config, element_type)
         async with self._making:
             batcher = self._batchers.pop(key, None)
             if batcher is None:
-                transform = await asyncio.get_running_loop().run_in_executor(self.executor, self._make, *key)
+                transform = await asyncio.wrap_future(self.executor.submit(lambda: self._make(*key)))
                 batcher = Batcher(
-                    transform.run_batch, self.executor, max_items=MAX_BATCH_ITEMS, max_patches=MAX_BATCH_PATCHES
+                    transform.run_batch,
+                    self.executor,
+                    max_items=self._settings.max_batch_items,
+                    max_patches=self._settings.max_batch_patches,
+                    wait_us=self._settings.batch_wait_us,
                 )
             self._batchers[key] = batcher
             while len(self._batchers) > KEPT_TRANSFORMS:
@@ -126,4 +167,9 @@ class _Slot:
 
         if self._device is None:
             self._device = InterpreterDevice() if self._index is None else CudaDevice(self._index)
-        return CudaTransform(config, element_type, self._device, max_scratch_bytes=self._max_scratch_bytes)
+        transform = CudaTransform(
+            config, element_type, self._device, max_scratch_bytes=self._settings.max_device_scratch_bytes
+        )
+        if self._index is not None:
+            transform.warm_up()  # compiles, or loads, every kernel: no item pays for it
+        return transform

@@ -45,12 +45,13 @@ class _Recent(Generic[EngineT]):
 class Engines:
     """Makes and keeps the engines of the three paths. Used on the event loop only."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, on_health: Callable[[bool], None] | None = None) -> None:
+        """`on_health` is told, in any thread, when workers were found dead and when they run again."""
         self._settings = settings
-        self._workers = Workers(settings.worker_count)
+        self._workers = Workers(settings.worker_count, on_health=on_health)
         self.buffers = BufferPool(settings.idle_buffer_bytes)
         """Where all features and received bytes live."""
-        self._devices = Devices(settings)
+        self._devices = Devices(settings, on_health)
         self._hosts = _Recent[HostEngine]()
         self._locals = _Recent[LocalEngine]()
 
@@ -116,6 +117,7 @@ class Engines:
             RuntimeError: an arithmetic is not what it must be.
         """
         await asyncio.to_thread(check_arithmetic)
+        await self._devices.warm_up()
 
     def close(self) -> None:
         """Stop all threads."""

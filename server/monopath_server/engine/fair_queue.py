@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 __all__ = ["FairQueue"]
 
 JobT = TypeVar("JobT")
+SWEPT_LANES = 1024
 
 
 @dataclass(slots=True)
@@ -44,6 +45,8 @@ class FairQueue(Generic[JobT]):
     def push(self, owner: Hashable, cost: float, job: JobT) -> None:
         """Queue a job behind its owner's earlier ones. `cost` is its work, in any unit that all jobs share."""
         with self._lock:
+            if len(self._lanes) > SWEPT_LANES:
+                self._sweep()
             lane = self._lanes.setdefault(owner, _Lane(self._now))
             if not lane.jobs:
                 lane.turn = max(lane.turn, self._now)
@@ -64,11 +67,12 @@ class FairQueue(Generic[JobT]):
             lane.turn = turn + cost
             if lane.jobs:
                 heapq.heappush(self._turns, (lane.turn, next(self._serials), owner))
+            elif not self._turns:
+                self._now = lane.turn  # nobody waits, so nobody owes anything
             return job
 
-    def forget(self, owner: Hashable) -> None:
-        """The owner has gone. Jobs of it that still wait keep their turns."""
-        with self._lock:
-            lane = self._lanes.get(owner)
-            if lane is not None and not lane.jobs:
-                del self._lanes[owner]
+    def _sweep(self) -> None:
+        """Forget owners that owe nothing: a lane that is behind the clock would start there anyhow."""
+        idle = [owner for owner, lane in self._lanes.items() if not lane.jobs and lane.turn <= self._now]
+        for owner in idle:
+            del self._lanes[owner]

@@ -52,7 +52,10 @@ class HostEngine:
         """Decode and transform in a worker. Raises `ItemFault`."""
         queued_ns = time.perf_counter_ns()
         return await self._workers.run(
-            lambda: self._make(planned, token, queued_ns), token, lambda features: features.buffer.release()
+            lambda: self._make(planned, token, queued_ns),
+            token,
+            lambda features: features.buffer.release(),
+            cost=planned.cost,
         )
 
     def _make(self, planned: PlannedImage, token: CancelToken, queued_ns: int) -> Features:

@@ -32,6 +32,16 @@ class PlannedImage:
     feature_bytes: int
     planning_ns: int
 
+    @property
+    def pixel_count(self) -> int:
+        """Pixels that are decoded."""
+        return self.plan.original_size.width_px * self.plan.original_size.height_px
+
+    @property
+    def cost(self) -> int:
+        """Work to be done, for a fair share of it: pixels that are decoded, and elements that are written."""
+        return self.pixel_count + self.plan.row_count * self.plan.row_elements
+
 
 @dataclass(frozen=True, slots=True)
 class DecodedImage:

@@ -55,6 +55,10 @@ class LocalWork:
         return self.item.size_bytes
 
     @property
+    def pixel_count(self) -> int:
+        return 0
+
+    @property
     def awaits_input(self) -> bool:
         return not self._complete.done()
 
@@ -157,7 +161,10 @@ class LocalEngine:
         """
         queued_ns = time.perf_counter_ns()
         return await self._workers.run(
-            lambda: self._convert(work, received, queued_ns), token, lambda features: features.buffer.release()
+            lambda: self._convert(work, received, queued_ns),
+            token,
+            lambda features: features.buffer.release(),
+            cost=work.item.size_bytes,
         )
 
     def _convert(self, work: LocalWork, received: Buffer, queued_ns: int) -> Features:

@@ -20,6 +20,10 @@ class ItemWork(Protocol):
         """Bytes that the item itself holds."""
 
     @property
+    def pixel_count(self) -> int:
+        """Pixels that are decoded for the item. Known once it is planned."""
+
+    @property
     def awaits_input(self) -> bool:
         """Bytes of the item are still to come from the client."""
 
@@ -67,6 +71,10 @@ class ImageWork:
     @property
     def size_bytes(self) -> int:
         return self._item.size_bytes
+
+    @property
+    def pixel_count(self) -> int:
+        return 0 if self._planned is None else self._planned.pixel_count
 
     async def plan(self) -> ImagePlan:
         self._planned = await self._engine.plan(self._item)

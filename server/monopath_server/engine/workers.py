@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Callable, Hashable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from monopath_server.engine.executors import RestartingExecutor
+from monopath_server.engine.fair_queue import FairQueue
 
 __all__ = ["CancelToken", "JobCancelled", "Workers"]
 
@@ -20,12 +23,15 @@ class JobCancelled(Exception):
 class CancelToken:
     """Tells a running job that nobody wants its result. A thread cannot be interrupted, so jobs ask between stages."""
 
-    __slots__ = ("_event",)
+    __slots__ = ("_event", "owner")
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Hashable = None) -> None:
         self._event = threading.Event()
+        self.owner = owner
+        """Whose turn the job takes: streams share the workers out evenly."""
 
     def cancel(self) -> None:
+        """Nobody wants the result any more."""
         self._event.set()
 
     def check(self) -> None:
@@ -37,26 +43,38 @@ class CancelToken:
 class Workers:
     """Two pools of threads: one for pixels, and a small one for headers, so that plans never queue behind pixels."""
 
-    def __init__(self, worker_count: int) -> None:
-        self._planners = ThreadPoolExecutor(max_workers=2, thread_name_prefix="monopath-plan")
-        self._pixels = ThreadPoolExecutor(max_workers=worker_count, thread_name_prefix="monopath-pixels")
+    def __init__(
+        self,
+        worker_count: int,
+        *,
+        on_health: Callable[[bool], None] | None = None,
+        make_executor: Callable[[int, str], Executor] | None = None,
+    ) -> None:
+        make = make_executor or _thread_pool
+        self._planners = RestartingExecutor(lambda: make(2, "monopath-plan"), on_health)
+        self._pixels = RestartingExecutor(lambda: make(worker_count, "monopath-pixels"), on_health)
+        self._is_closed = False
+        self._queue = FairQueue[tuple[Future[Any], Callable[[], Any]]]()
 
     async def plan(self, job: Callable[[], ResultT]) -> ResultT:
         """Run a short job that owns nothing."""
-        return await asyncio.get_running_loop().run_in_executor(self._planners, job)
+        return await asyncio.wrap_future(self._planners.submit(job))
 
-    async def run(self, job: Callable[[], ResultT], token: CancelToken, discard: Callable[[ResultT], None]) -> ResultT:
-        """Run a long job.
+    async def run(
+        self, job: Callable[[], ResultT], token: CancelToken, discard: Callable[[ResultT], None], *, cost: float = 1.0
+    ) -> ResultT:
+        """Run a long job, in the turn of the token's owner. `cost` is its work: pixels, or bytes.
 
         If the caller is cancelled, a queued job never starts, a running one is told by `token`, and a result that comes
         all the same is given to `discard`, so that what it owns is released.
         """
-
-        def checked() -> ResultT:
-            token.check()
-            return job()
-
-        future = self._pixels.submit(checked)
+        future: Future[ResultT] = Future()
+        self._queue.push(token.owner, cost, (future, job))
+        try:
+            self._pixels.submit(self._run_waiting)
+        except BaseException:
+            future.cancel()
+            raise
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -67,8 +85,28 @@ class Workers:
 
     def close(self) -> None:
         """Stop all threads. Queued jobs are dropped; running ones are waited for."""
-        self._planners.shutdown(wait=True, cancel_futures=True)
-        self._pixels.shutdown(wait=True, cancel_futures=True)
+        self._is_closed = True
+        self._planners.close()
+        self._pixels.close()
+
+    def _run_waiting(self) -> None:
+        """Run jobs, each in its turn, until none waits; also those whose own submission died with an executor."""
+        while (queued := self._queue.pop()) is not None:
+            future, job = queued
+            if self._is_closed:
+                future.cancel()
+            if not future.set_running_or_notify_cancel():
+                continue  # its caller went away; the next one's turn has come
+            try:
+                result = job()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+
+def _thread_pool(worker_count: int, name: str) -> Executor:
+    return ThreadPoolExecutor(max_workers=worker_count, thread_name_prefix=name)
 
 
 def _discard_result(future: Future[ResultT], discard: Callable[[ResultT], None]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 
 import PIL
-from monopath.v1 import config_pb2, image_pb2, path_pb2, service_pb2, tensor_pb2
 
 import monopath_server
+from monopath.v1 import config_pb2, image_pb2, path_pb2, service_pb2, tensor_pb2
 from monopath_server.engine.engines import Engines
 from monopath_server.media.pillow import ALLOWED_FORMATS
 from monopath_server.processors.digest import config_digest

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from monopath.v1 import config_pb2
-
 from monopath_server.faults import ConfigFault, ConfigViolation, StreamFault, StreamReason
 from monopath_server.processors.digest import config_digest
 from monopath_server.processors.kimi.checkpoint_json import parse_checkpoint_json

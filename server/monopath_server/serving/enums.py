@@ -6,8 +6,8 @@ import enum
 from typing import Generic, TypeVar
 
 from google.protobuf.descriptor import EnumDescriptor
-from monopath.v1 import config_pb2, error_pb2, event_pb2, image_pb2, tensor_pb2
 
+from monopath.v1 import config_pb2, error_pb2, event_pb2, image_pb2, tensor_pb2
 from monopath_server.engine.items import Route
 from monopath_server.faults import ItemReason, StreamReason
 from monopath_server.media.pixels import PixelFormat

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import PIL
 from google.protobuf import duration_pb2
-from monopath.v1 import config_pb2, event_pb2, geometry_pb2, path_pb2, tensor_pb2
 
 import monopath_server
+from monopath.v1 import config_pb2, event_pb2, geometry_pb2, path_pb2, tensor_pb2
 from monopath_server.engine.items import Provenance, Timings
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import ElementType, ImagePlan

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from monopath.v1 import config_pb2, deferred_cpu_pb2, deferred_cuda_pb2, local_pb2
-
 from monopath_server.engine.engines import Engines
 from monopath_server.engine.local import LocalWork
 from monopath_server.engine.work import ImageEngine, ImageWork, ItemWork

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from google.protobuf.message import Message
+
 from monopath.v1 import deferred_cpu_pb2, deferred_cuda_pb2, event_pb2, local_pb2, location_pb2, path_pb2, service_pb2
 
 __all__ = ["DEFERRED_CPU", "DEFERRED_CUDA", "LOCAL", "PathMessages"]

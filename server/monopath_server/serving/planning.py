@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from monopath.v1 import service_pb2
-
 from monopath_server.faults import ConfigViolation, ItemFault, StreamFault, StreamReason
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import check_size

@@ -12,7 +12,6 @@ from monopath.v1 import (
     local_pb2,
     service_pb2,
 )
-
 from monopath_server.engine.items import EncodedSource, ImageItem, PixelsSource
 from monopath_server.engine.local import LocalItem
 from monopath_server.faults import ConfigViolation, ItemFault, ItemReason, StreamFault, StreamReason

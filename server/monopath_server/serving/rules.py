@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
-from monopath.v1.options_pb2 import FieldRules, rules
 
+from monopath.v1.options_pb2 import FieldRules, rules
 from monopath_server.faults import ConfigViolation
 
 __all__ = ["find_violations"]

@@ -8,8 +8,9 @@ from typing import Any, NoReturn, TypeVar
 
 import grpc
 from grpc_status import rpc_status
-from monopath.v1 import event_pb2, service_pb2, service_pb2_grpc
 
+from monopath.v1 import event_pb2, service_pb2, service_pb2_grpc
+from monopath_server.engine.budget import Budget, Load
 from monopath_server.engine.engines import Engines
 from monopath_server.faults import StreamFault, StreamReason
 from monopath_server.serving.capabilities import capabilities
@@ -44,6 +45,7 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         self._openings = Openings(settings, engines)
         self._sessions: set[StreamSession[Any]] = set()
         self._is_draining = False
+        self._budget = Budget(Load(settings.max_process_items, settings.max_process_bytes, settings.max_process_pixels))
 
     # The handlers write through the context instead of yielding: a generator that is cancelled while gRPC writes would
     # be closed late, by the garbage collector, and with it the stream's buffers. The generated base class knows only
@@ -111,7 +113,10 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         if self._is_draining:
             # At once, before any header: gRPC then knows that nothing was processed, and may try another replica.
             await _abort(context, StreamFault(StreamReason.DRAINING, "The server is stopping"))
-        session = StreamSession(path, opener, aiter(requests), context.write, self._settings)
+        if len(self._sessions) >= self._settings.max_streams:
+            message = f"Expected at most {self._settings.max_streams} streams at the same time, got one more"
+            await _abort(context, StreamFault(StreamReason.OVERLOADED, message))
+        session = StreamSession(path, opener, aiter(requests), context.write, self._settings, self._budget)
         self._sessions.add(session)
         try:
             await session.run()

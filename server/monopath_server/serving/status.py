@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import BrokenExecutor
 
 from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
-from monopath.v1 import error_pb2, options_pb2
 
+from monopath.v1 import error_pb2, options_pb2
+from monopath_server.engine.executors import ExecutorUnavailable
 from monopath_server.faults import ConfigFault, ConfigViolation, ItemFault, ItemReason, StreamFault, StreamReason
 from monopath_server.serving.enums import ITEM_REASONS, STREAM_REASONS
 
@@ -50,6 +52,9 @@ def as_item_fault(error: Exception) -> ItemFault:
         case MemoryError():
             logger.warning("An item did not fit into memory")
             return ItemFault(ItemReason.OVERLOADED, "The server has no memory for this item now")
+        case BrokenExecutor() | ExecutorUnavailable():
+            logger.error("An item's worker died", exc_info=error)
+            return ItemFault(ItemReason.OVERLOADED, "The worker of this item died; another one takes its place")
         case _:
             logger.error("An item failed unexpectedly", exc_info=error)
             return ItemFault(ItemReason.INTERNAL, "Internal error; the server's log has the details")
