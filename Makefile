@@ -9,7 +9,10 @@ BIN := .venv/bin
 RUNTIME := .venv/.installed-runtime
 DEVELOPMENT := .venv/.installed-development
 TOOLCHAIN := .venv-generate/.installed
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# A folder with wheels on this host's disk, such as a small CPU build of torch, which the registry has for GPUs only.
+WHEELS ?= /opt/wheels
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+  $(addprefix --find-links ,$(wildcard $(WHEELS)))
 SOURCES := server stubs/python/monopath tests
 
 .PHONY: help
@@ -35,6 +38,10 @@ check: $(DEVELOPMENT) $(TOOLCHAIN) ## Lint, types, contract lint, stubs without 
 	@cd protos && ../$(BIN)/buf lint && ../$(BIN)/buf format --diff --exit-code && ../$(BIN)/buf breaking --against baseline.binpb
 	@$(BIN)/python -m tests.numerics.compile_kernels
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && protos/generate.sh "$$out" && diff -r "$$out/monopath/v1" stubs/python/monopath/v1 --exclude __pycache__
+
+.PHONY: bench
+bench: $(DEVELOPMENT) ## Measure how much earlier than its features the plan of an image comes.
+	@$(BIN)/python -m tests.bench.bench_plan
 
 .PHONY: test-cuda
 test-cuda: $(DEVELOPMENT) ## Run the tests that need a CUDA device (they are skipped where there is none).
@@ -70,8 +77,8 @@ clean: ## Remove everything that make made.
 $(RUNTIME): .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing into .venv"
 	@$(PIP) --editable '.[server]'
-	@# For its photographs only, so without the many packages that it needs to do anything.
-	@$(PIP) --no-deps scikit-image
+	@# For its photographs only: beside the installed packages, and without the many that it needs to do anything.
+	@$(PIP) --no-deps --upgrade --target .venv/photographs scikit-image
 	@echo "Compiling the kernels, once for this machine"
 	@$(BIN)/python -m monopath_server.transforms.self_check
 	@touch $@

@@ -5,8 +5,8 @@ Those are one of 12 megapixels, a transparent one, a WebP, raw pixels, and a dam
 
 from __future__ import annotations
 
-import importlib.util
 import io
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,14 +40,14 @@ class Picture:
 
 
 def photograph_folder() -> Path:
-    """Return where the photographs lie. scikit-image is installed for them only and cannot be imported.
+    """Return where the photographs lie: in scikit-image, which is unpacked for them beside the installed packages.
 
-    Raises RuntimeError where it is not installed.
+    Raises RuntimeError where they are missing.
     """
-    spec = importlib.util.find_spec("skimage")
-    if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError("Expected scikit-image to be installed for its photographs; `make setup` does that")
-    return Path(next(iter(spec.submodule_search_locations))) / "data"
+    folder = Path(sys.prefix) / "photographs" / "skimage" / "data"
+    if not folder.is_dir():
+        raise RuntimeError(f"Expected the photographs of scikit-image in {folder}; `make setup` puts them there")
+    return folder
 
 
 def pictures() -> list[Picture]:

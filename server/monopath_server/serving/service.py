@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any, NoReturn, TypeVar
 
@@ -25,6 +26,7 @@ from monopath_server.settings import Settings
 __all__ = ["PreprocessingServicer"]
 
 ResponseT = TypeVar("ResponseT")
+logger = logging.getLogger(__name__)
 RequestT = TypeVar("RequestT")
 
 LocalContext = grpc.aio.ServicerContext[service_pb2.StreamLocalRequest, service_pb2.StreamLocalResponse]
@@ -128,4 +130,12 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
 
 async def _abort(context: grpc.aio.ServicerContext[RequestT, ResponseT], fault: StreamFault) -> NoReturn:
     status = rpc_status.to_status(status_of(fault))
-    await context.abort(status.code, status.details, status.trailing_metadata)
+    try:
+        await context.abort(status.code, status.details, status.trailing_metadata)
+    except grpc.aio.AbortError:
+        raise
+    except grpc.aio.BaseError:
+        # A response is stuck in flow control, and a status can only follow it: the client that reads nothing gets none.
+        # gRPC drops the call when its handler is cancelled, and says so at the client as CANCELLED.
+        logger.warning("Dropped a stream without a status: %s: %s", fault.reason.name, fault.message)
+        raise asyncio.CancelledError from None
