@@ -65,6 +65,7 @@ def limits_message(settings: Settings, chunk_bytes: int) -> event_pb2.StreamLimi
     return event_pb2.StreamLimits(
         max_unfinished_items=settings.max_unfinished_items,
         max_unfinished_bytes=settings.max_unfinished_bytes,
+        max_unfinished_pixels=settings.max_unfinished_pixels,
         max_image_bytes=settings.image_limits.max_encoded_bytes,
         max_image_side_px=settings.image_limits.max_side_px,
         max_image_pixels=settings.image_limits.max_pixels,

@@ -147,7 +147,9 @@ class _StreamErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapp
     STREAM_ERROR_REASON_CLIENT_SILENT: _StreamErrorReason.ValueType  # 11
     """The client said nothing for too long."""
     STREAM_ERROR_REASON_REPLIES_UNREAD: _StreamErrorReason.ValueType  # 12
-    """The client did not read its responses for too long."""
+    """The client did not read its responses for too long. One that reads nothing at all sees CANCELLED: a status can only
+    follow what is stuck before it.
+    """
     STREAM_ERROR_REASON_INTERNAL: _StreamErrorReason.ValueType  # 13
     """A fault of the server. Its log has the details."""
 
@@ -179,7 +181,9 @@ STREAM_ERROR_REASON_OVERLOADED: StreamErrorReason.ValueType  # 10
 STREAM_ERROR_REASON_CLIENT_SILENT: StreamErrorReason.ValueType  # 11
 """The client said nothing for too long."""
 STREAM_ERROR_REASON_REPLIES_UNREAD: StreamErrorReason.ValueType  # 12
-"""The client did not read its responses for too long."""
+"""The client did not read its responses for too long. One that reads nothing at all sees CANCELLED: a status can only
+follow what is stuck before it.
+"""
 STREAM_ERROR_REASON_INTERNAL: StreamErrorReason.ValueType  # 13
 """A fault of the server. Its log has the details."""
 Global___StreamErrorReason: typing_extensions.TypeAlias = StreamErrorReason

@@ -186,6 +186,7 @@ class StreamLimits(google.protobuf.message.Message):
     MAX_FEATURE_BYTES_FIELD_NUMBER: builtins.int
     MAX_REQUEST_BYTES_FIELD_NUMBER: builtins.int
     CHUNK_BYTES_FIELD_NUMBER: builtins.int
+    MAX_UNFINISHED_PIXELS_FIELD_NUMBER: builtins.int
     max_unfinished_items: builtins.int
     """Items without an end on one stream."""
     max_unfinished_bytes: builtins.int
@@ -202,6 +203,8 @@ class StreamLimits(google.protobuf.message.Message):
     """Bytes of one request message."""
     chunk_bytes: builtins.int
     """Bytes of features in one response message."""
+    max_unfinished_pixels: builtins.int
+    """Pixels of items without an end on one stream."""
     def __init__(
         self,
         *,
@@ -213,8 +216,9 @@ class StreamLimits(google.protobuf.message.Message):
         max_feature_bytes: builtins.int = ...,
         max_request_bytes: builtins.int = ...,
         chunk_bytes: builtins.int = ...,
+        max_unfinished_pixels: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["chunk_bytes", b"chunk_bytes", "max_feature_bytes", b"max_feature_bytes", "max_image_bytes", b"max_image_bytes", "max_image_pixels", b"max_image_pixels", "max_image_side_px", b"max_image_side_px", "max_request_bytes", b"max_request_bytes", "max_unfinished_bytes", b"max_unfinished_bytes", "max_unfinished_items", b"max_unfinished_items"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["chunk_bytes", b"chunk_bytes", "max_feature_bytes", b"max_feature_bytes", "max_image_bytes", b"max_image_bytes", "max_image_pixels", b"max_image_pixels", "max_image_side_px", b"max_image_side_px", "max_request_bytes", b"max_request_bytes", "max_unfinished_bytes", b"max_unfinished_bytes", "max_unfinished_items", b"max_unfinished_items", "max_unfinished_pixels", b"max_unfinished_pixels"]) -> None: ...
 
 Global___StreamLimits: typing_extensions.TypeAlias = StreamLimits
 
