@@ -5,11 +5,13 @@ It shares no code with `processors`, `media` and `transforms`, so that holding t
 
 from __future__ import annotations
 
+from monopath_server.reference.checkpoints import RELEASED_PRESETS
 from monopath_server.reference.config import ReferenceBackground, ReferenceConfig
 from monopath_server.reference.features import RawImage, ReferenceFeatures, UnreadableImageError, reference_features
 from monopath_server.reference.generated import GeneratedImage, generated_images
 
 __all__ = [
+    "RELEASED_PRESETS",
     "GeneratedImage",
     "RawImage",
     "ReferenceBackground",

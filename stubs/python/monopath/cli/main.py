@@ -14,6 +14,7 @@ from monopath.cli.output import error_console, out_console
 from monopath.cli.plan import plan
 from monopath.cli.preprocess import preprocess
 from monopath.cli.serve import serve
+from monopath.cli.verify import verify
 from monopath_server import __version__
 
 __all__ = ["app", "main"]
@@ -26,13 +27,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done; 1 at least one image failed, or a server could not start; 2 wrong arguments, files or "
-    "config; 3 no server answers, or it was lost.",
+    epilog="Exit codes: 0 done; 1 at least one image failed or differs, or a server could not start; 2 wrong "
+    "arguments, files or config; 3 no server answers, or it was lost.",
 )
 app.command(short_help="Run a server.")(serve)
 app.command(short_help="Turn image files into features.")(preprocess)
 app.command(short_help="Grids, token counts and encoder ranks from sizes alone.")(plan)
 app.command(short_help="What a server can do.")(capabilities)
+app.command(short_help="Hold every byte of every path against a reference.")(verify)
 
 
 def _write_version(wanted: bool) -> None:
