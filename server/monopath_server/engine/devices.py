@@ -45,15 +45,19 @@ class Devices:
         self._settings = settings
         self._on_health = on_health
         self._slots: dict[str, _Slot] = {}
-        self.missing = ""
-        """Why there is no device; empty where there is one."""
+        self._missing: list[str] = []
         match settings.cuda:
             case DeviceMode.OFF:
-                self.missing = "CUDA is switched off in the server's settings"
+                self._missing.append("CUDA is switched off in the server's settings")
             case DeviceMode.INTERPRETER:
                 self._add(DeviceInfo("interpreter", "Triton's interpreter", 0), None)
             case DeviceMode.AUTO:
                 self._find()
+
+    @property
+    def missing(self) -> str:
+        """Why there is no device; empty where there is one."""
+        return "" if self._slots else "; ".join(self._missing)
 
     @property
     def infos(self) -> tuple[DeviceInfo, ...]:
@@ -99,8 +103,10 @@ class Devices:
                     await slot.batcher(config, ElementType.BFLOAT16)
             except Exception as error:
                 logger.exception("The device %s cannot be used", slot.info.id)
-                del self._slots[slot.info.id]
-                self.missing = f"the device {slot.info.name} cannot be used ({type(error).__name__}; see the log)"
+                self._slots.pop(slot.info.id).executor.close()
+                self._missing.append(
+                    f"the device {slot.info.name} cannot be used ({type(error).__name__}; see the log)"
+                )
 
     def close(self) -> None:
         """Stop the devices' threads."""
@@ -112,7 +118,7 @@ class Devices:
 
         probe = probe_cuda()
         if not probe.available:
-            self.missing = "; ".join(probe.missing)
+            self._missing.extend(probe.missing)
             return
         for found in probe.devices:
             self._add(DeviceInfo(found.uuid, found.name, found.memory_bytes), found.index)
