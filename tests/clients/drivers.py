@@ -8,22 +8,27 @@ from typing import Any
 
 import pytest
 
-from monopath import AsyncClient, Client
+from monopath import AsyncClient, Client, Resume
 
 KINDS = pytest.mark.parametrize("kind", ["sync", "asyncio"])
+
+QUICK = Resume(max_opening_count=4, first_wait_seconds=0.01, max_wait_seconds=2.0)
+"""Gives up soon, so that a test does not wait for a server that never comes."""
 
 ARGUMENTS: dict[str, Any] = {"preset": "kimi-k3", "data_type": "float32"}
 
 
 def map_all(
     kind: str,
-    address: str,
+    address: str | Sequence[str],
     images: Iterable[Any],
     *,
     method: str = "deferred_cpu",
     on_plan: Callable[[Any], None] | None = None,
     seen: dict[str, Any] | None = None,
     options: Sequence[tuple[str, str | int]] = (),
+    streams: int = 1,
+    resume: Resume = QUICK,
     **arguments: Any,
 ) -> list[Any]:
     """Open a stream, map the images over it, and return the results. `seen` receives ready and summary."""
@@ -34,7 +39,7 @@ def map_all(
         with Client(address, options=options) as client:
             with getattr(client, method)(**arguments) as stream:
                 found["ready"] = stream.ready
-                results = list(stream.map(images, on_plan=on_plan))
+                results = list(stream.map(images, on_plan=on_plan, streams=streams, resume=resume))
             found["summary"] = stream.summary
             return results
 
@@ -42,7 +47,9 @@ def map_all(
         async with AsyncClient(address, options=options) as client:
             async with getattr(client, method)(**arguments) as stream:
                 found["ready"] = stream.ready
-                results = [result async for result in stream.map(images, on_plan=on_plan)]
+                results = [
+                    result async for result in stream.map(images, on_plan=on_plan, streams=streams, resume=resume)
+                ]
             found["summary"] = stream.summary
             return results
 

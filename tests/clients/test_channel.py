@@ -108,6 +108,47 @@ def test_a_server_that_froze_is_noticed_by_pings(kind: str) -> None:
             frozen.open()
 
 
+def test_a_silent_stream_is_pinged_for_as_long_as_it_is_silent() -> None:
+    """gRPC alone sends two pings and then none: a server that freezes after those would never be noticed."""
+    silent, frozen = Gate(), Gate()
+
+    def script(requests: Iterator[Any], _context: Any) -> Iterator[Any]:
+        next(requests)
+        yield wire.CPU.ready()
+        next(requests)
+        silent.open()
+        for _ in requests:
+            pass
+
+    options = [("grpc.keepalive_time_ms", 1000), ("grpc.http2.ping_timeout_ms", 500)]
+    with (
+        serving(Servicer(script)) as address,
+        relay(address, freeze_after=silent, freeze_after_count=5, until=frozen) as relayed,
+    ):
+        try:
+            with pytest.raises(ConnectionFailed):
+                map_all("sync", relayed, [b"a"], options=options)
+        finally:
+            frozen.open()
+
+
+@KINDS
+def test_a_failed_stream_is_not_repeated_by_grpc_itself(kind: str) -> None:
+    """Each attempt is `map`'s own: one call a try, none with the header of a replay."""
+    streams: list[dict[str, Any]] = []
+
+    def script(requests: Iterator[Any], context: Any) -> Iterator[Any]:
+        next(requests)
+        streams.append(dict(context.invocation_metadata()))
+        yield from ()
+        context.abort(grpc.StatusCode.UNAVAILABLE, "no")
+
+    with serving(Servicer(script)) as address, pytest.raises(ConnectionFailed):
+        map_all(kind, address, [b"a"])
+    assert len(streams) == 1
+    assert "grpc-previous-rpc-attempts" not in streams[0]
+
+
 def test_a_unix_socket_is_a_target(tmp_path: Any) -> None:
     with futures.ThreadPoolExecutor(2) as pool:
         server = grpc.server(pool)

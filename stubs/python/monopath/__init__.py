@@ -34,6 +34,7 @@ from monopath._errors import (
     ConnectionFailed,
     DeadlineExceeded,
     FieldViolation,
+    ItemAttemptsExhausted,
     ItemError,
     MonopathError,
     ProtocolError,
@@ -60,6 +61,7 @@ from monopath._records import (
     Summary,
 )
 from monopath._results import FeatureBatch, PlanEvent, Result, concatenate
+from monopath._resume import Resume
 from monopath._session import Event
 from monopath._stream import Stream
 from monopath.v1.config_pb2 import KimiConfig, ProcessorConfig
@@ -91,6 +93,7 @@ __all__ = [
     "ImagePlan",
     "InputT",
     "Item",
+    "ItemAttemptsExhausted",
     "ItemError",
     "ItemErrorReason",
     "ItemTimings",
@@ -118,6 +121,7 @@ __all__ = [
     "ResampleKernel",
     "Result",
     "ResultOrder",
+    "Resume",
     "Size",
     "SizeInput",
     "Stream",

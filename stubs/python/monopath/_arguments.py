@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Required, TypeAlias, TypedDict
 
 from monopath._config import Config, output_config, processor_config
-from monopath._core import Opening
 from monopath._enums import DataType, DataTypeName, OrientationName, ResampleKernelName, ResultOrder, ResultOrderName
 from monopath._messages import InputT, PathAdapter
+from monopath._opening import Opening
 from monopath._paths import PathT
 from monopath._planning import SizeInput, plan_request
 
@@ -48,7 +48,7 @@ class StreamArguments(ProcessorArguments, total=False):
     max_unfinished_items: int | None
     """Most items in flight, where that shall be less than what the server takes."""
     timeout_seconds: float | None
-    """Bounds the whole stream."""
+    """Bounds the whole stream, with all the streams that it moves to."""
     metadata: CallMetadata
     """Sent with the call."""
 
@@ -82,6 +82,7 @@ def opening(
         order=ResultOrder(order),
         device_uuid=device_uuid,
         max_unfinished_items=arguments.get("max_unfinished_items"),
+        timeout_seconds=arguments.get("timeout_seconds"),
     )
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
-from monopath._core import Wish
 from monopath._messages import AnyRequest, AnyResponse
+from monopath._opening import Wish
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
@@ -31,18 +31,18 @@ class _StreamStreamCall(Protocol):
 
 
 StartAsyncCall: TypeAlias = "Callable[..., _StreamStreamCall]"
-"""Starts the call."""
+"""Starts the call, given `timeout` in seconds."""
 
 
 class AsyncCall:
     """A call whose requests are written by a task of its own, so that writing and reading go on at the same time."""
 
-    def __init__(self, start: StartAsyncCall) -> None:
+    def __init__(self, start: StartAsyncCall, *, timeout_seconds: float | None) -> None:
         """Start the call. Needs a running event loop."""
         self._outbox: asyncio.Queue[Iterable[AnyRequest] | None] = asyncio.Queue()
         self._stopped = False
         self._half_closed = False
-        self._call = start()
+        self._call = start(timeout=timeout_seconds)
         self._responses = aiter(self._call)
         self._writing = asyncio.create_task(self._write_all())
 

@@ -10,7 +10,7 @@ import grpc
 
 from monopath._arguments import PlanArguments, StreamArguments, opening, plan_request_of
 from monopath._capabilities import Capabilities, capabilities
-from monopath._channel import ChannelOption, channel_options
+from monopath._channel import ChannelOption, Target, channel_options, channel_target, names_replicas
 from monopath._messages import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, InputT, PathAdapter
 from monopath._paths import DeferredCpu, DeferredCuda, Local, PathT
 from monopath._planning import PlanReply, SizeInput, plan_reply
@@ -32,30 +32,40 @@ class Client:
     """A connection to one server, or to several behind one name. Threads may share it; streams are cheap.
 
     Use it in a `with` statement, or call `close`. `target` is a gRPC name: "host:port", "unix:/path",
-    "dns:///name:port". Without `credentials` nothing is encrypted.
+    "dns:///name:port". Several addresses, such as ["10.0.0.1:50051", "10.0.0.2:50051"], are replicas and get streams in
+    turn, as do those that a name leads to. Without `credentials` nothing is encrypted.
     """
 
     def __init__(
         self,
-        target: str,
+        target: Target,
         *,
         credentials: grpc.ChannelCredentials | None = None,
         options: Sequence[ChannelOption] = (),
         wait_for_ready: bool = False,
+        check_health: bool | None = None,
     ) -> None:
         """Make the channel; nothing is sent yet.
 
         `options` are gRPC channel options that add to ours or replace them. With `wait_for_ready` calls wait for a
-        server that cannot be reached, up to their `timeout_seconds`, instead of failing.
+        server that cannot be reached, up to their `timeout_seconds`, instead of failing. With `check_health` replicas
+        that say that they are not ready get no new streams; behind a proxy it must be off. None: where `target` lists
+        several addresses.
+
+        Raises ValueError for several addresses that cannot go together.
         """
-        all_options = channel_options(options)
+        name = channel_target(target)
+        all_options = channel_options(
+            options,
+            check_health=names_replicas(target) if check_health is None else check_health,
+            wait_for_ready=wait_for_ready,
+        )
         self._channel = (
-            grpc.insecure_channel(target, options=all_options)
+            grpc.insecure_channel(name, options=all_options)
             if credentials is None
-            else grpc.secure_channel(target, credentials, options=all_options)
+            else grpc.secure_channel(name, credentials, options=all_options)
         )
         self._stub = service_pb2_grpc.PreprocessingServiceStub(self._channel)
-        self._wait_for_ready = wait_for_ready
         self._streams: weakref.WeakSet[Stream[Any, Any]] = weakref.WeakSet()
 
     def __enter__(self) -> Self:
@@ -105,9 +115,7 @@ class Client:
         """
         request, timeout_seconds, metadata = plan_request_of(sizes, arguments)
         try:
-            response = self._stub.Plan(
-                request, timeout=timeout_seconds, metadata=metadata, wait_for_ready=self._wait_for_ready
-            )
+            response = self._stub.Plan(request, timeout=timeout_seconds, metadata=metadata)
         except grpc.RpcError as error:
             raise error_of_status(error, Phase.UNARY) from error
         return plan_reply(response, size_count=len(request.images))
@@ -121,7 +129,6 @@ class Client:
                 service_pb2.GetCapabilitiesRequest(),
                 timeout=timeout_seconds,
                 metadata=tuple(metadata),
-                wait_for_ready=self._wait_for_ready,
             )
         except grpc.RpcError as error:
             raise error_of_status(error, Phase.UNARY) from error
@@ -138,9 +145,7 @@ class Client:
         # The adapter makes the requests of its own method only; the union over all paths is where that is not visible.
         start = functools.partial(
             cast("StartSyncCall", method),
-            timeout=arguments.get("timeout_seconds"),
             metadata=tuple(arguments.get("metadata", ())),
-            wait_for_ready=self._wait_for_ready,
         )
         stream = Stream(opening(adapter, arguments, device_uuid=device_uuid), start)
         self._streams.add(stream)

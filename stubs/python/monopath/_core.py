@@ -1,66 +1,34 @@
 """What the sync and the asyncio stream have in common: everything but waiting.
 
 A caller's stream may be carried by several of the server's, one after another: where the server asks to move, the items
-it has are awaited, and the rest goes to a new stream under the same config.
+it has are awaited, and the rest goes to a new stream under the same config. Where a stream is lost, `map` takes its
+items back and has a new one begun.
 """
 
 from __future__ import annotations
 
-import enum
+import time
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, Self
 
 import grpc
 
-from monopath._enums import DataType, ResultOrder
-from monopath._errors import MonopathError, ProtocolError, StreamClosed, StreamMoved
-from monopath._messages import AnyRequest, AnyResponse, InputT, Outgoing, PathAdapter, read_response
+from monopath._enums import ResultOrder
+from monopath._errors import CallError, MonopathError, ProtocolError, StreamClosed, StreamMoved
+from monopath._messages import AnyRequest, AnyResponse, InputT, Outgoing, read_response
+from monopath._opening import Opening, Room, Wish
 from monopath._paths import PathT
 from monopath._session import Event, Session
 from monopath._status import Phase, error_code, error_of_failure, error_of_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from monopath._records import Ready, Summary
-    from monopath.v1 import config_pb2
 
-__all__ = ["Opening", "Room", "StreamCore", "Wish"]
+__all__ = ["StreamCore"]
 
 _MAX_FRUITLESS_MOVES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Opening(Generic[PathT, InputT]):
-    """What every stream of one caller's stream is opened with."""
-
-    adapter: PathAdapter[PathT, InputT]
-    processor: config_pb2.ProcessorConfig
-    output: config_pb2.OutputConfig
-    data_type: DataType
-    order: ResultOrder
-    device_uuid: str
-    max_unfinished_items: int | None
-
-
-class Room(enum.Enum):
-    """Whether an item can be sent now."""
-
-    YES = enum.auto()
-    AFTER_READING = enum.auto()
-    AFTER_MOVING = enum.auto()
-
-
-class Wish(enum.Enum):
-    """What a received message asks of the writing side."""
-
-    NOTHING = enum.auto()
-    HALF_CLOSE = enum.auto()
-    """After what is already on its way out."""
-    STOP = enum.auto()
-    """Half-close at once: what is still unsent is of no use any more."""
-    CANCEL = enum.auto()
 
 
 class StreamCore(Generic[PathT, InputT]):
@@ -83,16 +51,55 @@ class StreamCore(Generic[PathT, InputT]):
         self._opening = opening
         self._error: MonopathError | None = None
         self._error_raised = False
-        self._first_ready: Ready | None = None
+        self._ready: Ready | None = None
+        self._deadline: float | None = None
+        self._next_id = 1
         self._fruitless_moves = 0
-        self._session = self._new_session(first_id=1)
+        self._lost = False
+        self._checked = False
+        self._session = self._new_session()
+
+    def sibling(self) -> Self:
+        """Return the state of one more stream that is opened as this one was, and has to open to the same config."""
+        sibling = type(self)(self._opening)
+        sibling._ready, sibling._deadline = self._ready, self._deadline
+        return sibling
 
     @property
     def ready(self) -> Ready:
-        """The opening of the stream in use. Raises StreamClosed before there was one."""
-        if self._session.ready is None:
+        """The latest opening. Raises StreamClosed before there was one."""
+        if self._ready is None:
             raise StreamClosed("Expected an open stream, got one that was not opened; use it in a with statement")
-        return self._session.ready
+        return self._ready
+
+    @property
+    def order(self) -> ResultOrder:
+        """The order in which results are to come."""
+        return self._opening.order
+
+    @property
+    def opened(self) -> bool:
+        """The stream in use has told its `ready`."""
+        return self._session.ready is not None
+
+    @property
+    def usable(self) -> bool:
+        """Items may be sent on the stream in use."""
+        return self._checked and not self.half_closed and self._session.sending
+
+    @property
+    def max_unfinished_items(self) -> int:
+        """Most items in flight on one stream, as the server and the caller said."""
+        own, limit = self._opening.max_unfinished_items, max(1, self.ready.limits.max_unfinished_items)
+        return limit if own is None else min(own, limit)
+
+    def timeout_seconds(self) -> float | None:
+        """Return what is left of the caller's time, which began with the first stream."""
+        if self._opening.timeout_seconds is None:
+            return None
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._opening.timeout_seconds
+        return max(0.0, self._deadline - time.monotonic())
 
     def has_opened(self) -> bool:
         """Return whether `ready` came, or the stream ended without it. Raises what it ended with."""
@@ -107,6 +114,14 @@ class StreamCore(Generic[PathT, InputT]):
     def idle(self) -> bool:
         """Every item that was sent has ended."""
         return self._session.idle
+
+    def news_after_now(self) -> Callable[[], bool]:
+        """Return what tells whether there is anything new: an event, the end of an item that was abandoned, or of all.
+
+        It raises as `has_ended`.
+        """
+        session, ended_count = self._session, self._session.ended_count
+        return lambda: bool(self.events) or session.ended_count > ended_count or self.has_ended()
 
     def has_news(self) -> bool:
         """Return whether there is an event to take, or none will come unless more is sent. Raises as `has_ended`."""
@@ -126,12 +141,13 @@ class StreamCore(Generic[PathT, InputT]):
 
         Raises StreamMoved where the ones before only ever asked to move.
         """
-        if self.closed:
-            raise StreamClosed("Expected an open stream, got one that was closed")
-        self._fruitless_moves = 0 if self._session.accepted_count else self._fruitless_moves + 1
-        if self._fruitless_moves > _MAX_FRUITLESS_MOVES:
+        self.check_not_closed()
+        moved_fruitlessly = self._session.goaway is not None and not self._session.accepted_count
+        self._fruitless_moves = self._fruitless_moves + 1 if moved_fruitlessly else 0
+        if self._fruitless_moves >= _MAX_FRUITLESS_MOVES:
             raise StreamMoved(f"Expected a stream that takes items, got {_MAX_FRUITLESS_MOVES} that asked to move")
-        self._session = self._new_session(first_id=self._session.next_id)
+        self._session = self._new_session()
+        self._lost = self._checked = False
         self.ended = False
         self.half_closed = False
         return self.adapter.config(self._opening.processor, self._opening.output, self._opening.device_uuid)
@@ -143,14 +159,33 @@ class StreamCore(Generic[PathT, InputT]):
         """
         if self._session.ready is None or self._session.goaway is not None:
             return False
-        if self._first_ready is None:
-            self._first_ready = self._session.ready
-        elif self._first_ready.config_sha256 != self._session.ready.config_sha256:
+        if self._ready is not None and self._ready.config_sha256 != self._session.ready.config_sha256:
             raise StreamMoved(
-                f"Expected the config {self._first_ready.config_sha256.hex()[:12]} on the new stream too, got "
+                f"Expected the config {self._ready.config_sha256.hex()[:12]} on the new stream too, got "
                 f"{self._session.ready.config_sha256.hex()[:12]}"
             )
+        self._ready = self._session.ready
+        self._checked = True
         return True
+
+    def take_loss(self) -> CallError | None:
+        """Return what the stream ended with, if a new one may carry on, and be ready for that. Its items are dropped.
+
+        None where the stream did not end badly. Raises what it ended with where no new stream would help.
+        """
+        if not isinstance(self._error, CallError) or not self._error.stream_may_resume or self.closed:
+            self._raise_error()
+            return None
+        error, self._error = self._error, None
+        self.forget()
+        return error
+
+    def forget(self) -> None:
+        """Drop the stream in use and its items. A new one is begun where one is needed."""
+        self._session = self._new_session()
+        self._lost = True
+        self._error = None
+        self.ended = self.half_closed = True
 
     def outgoing(self, value: InputT) -> Outgoing:
         """Make a loaded input ready to be sent."""
@@ -158,32 +193,37 @@ class StreamCore(Generic[PathT, InputT]):
 
     def room(self, outgoing: Outgoing) -> Room:
         """Return whether the item can be sent now. Raises what the stream ended with, if it did."""
-        if self.closed:
-            raise StreamClosed("Expected an open stream, got one that was closed")
+        self.check_not_closed()
         self._raise_error()
         session = self._session
-        if session.sending and not self.half_closed:
+        if self.usable:
             return Room.YES if session.has_room(outgoing) else Room.AFTER_READING
         if session.failure is not None or not session.idle:
             return Room.AFTER_READING
-        if session.goaway is not None:
+        if session.goaway is not None or self._lost:
             return Room.AFTER_MOVING
         raise StreamClosed("Expected an open stream, got one that was half-closed, or not opened")
 
-    def begin_item(self, outgoing: Outgoing) -> tuple[int, Iterable[AnyRequest]]:
-        """Give an item its id, and return the requests to send for it: none, if the server could not take them."""
-        item_id, to_send = self._session.begin(outgoing)
-        return item_id, outgoing.requests(item_id) if to_send else ()
+    def take_id(self) -> int:
+        """Return the next item's id."""
+        self._next_id += 1
+        return self._next_id - 1
+
+    def begin_item(self, outgoing: Outgoing, item_id: int) -> Iterable[AnyRequest]:
+        """Take an item, and return the requests to send for it: none, if the server could not take them."""
+        wire_id = self._session.begin(outgoing, item_id)
+        return () if wire_id is None else outgoing.requests(wire_id)
 
     def cancellation(self, item_id: int) -> AnyRequest | None:
         """Return the request that cancels an item, None where it is too late. Raises ValueError for an unknown id."""
-        awaits_end = self._session.awaits_end(item_id)
-        return self.adapter.cancellation(item_id) if awaits_end and not self.half_closed else None
+        self._check_id(item_id)
+        wire_id = self._session.wire_id(item_id)
+        return None if wire_id is None or self.half_closed else self.adapter.cancellation(wire_id)
 
     def release(self, item_id: int) -> AnyRequest | None:
         """Return the request that gives an item's memory back. Raises ValueError for an unknown id."""
-        was_sent = self._session.was_sent(item_id)
-        return self.adapter.release(item_id) if was_sent and not self.half_closed else None
+        self._check_id(item_id)
+        return self.adapter.release(item_id) if self._session.knows(item_id) and not self.half_closed else None
 
     def abandon(self, item_ids: Iterable[int]) -> list[AnyRequest]:
         """Drop what is still to come of items, and return the requests that cancel them."""
@@ -191,10 +231,10 @@ class StreamCore(Generic[PathT, InputT]):
         kept = [event for event in self.events if event.id not in dropped]
         self.events.clear()
         self.events.extend(kept)
-        unanswered = [item_id for item_id in sorted(dropped) if self._session.abandon(item_id)]
+        unanswered = [self._session.abandon(item_id) for item_id in sorted(dropped)]
         if self.half_closed:
             return []
-        return [self.adapter.cancellation(item_id) for item_id in unanswered]
+        return [self.adapter.cancellation(wire_id) for wire_id in unanswered if wire_id is not None]
 
     def receive(self, response: AnyResponse) -> Wish:
         """Take a response. One that breaks the grammar is what the stream ends with."""
@@ -224,7 +264,10 @@ class StreamCore(Generic[PathT, InputT]):
                 self._session.check_end()
             except ProtocolError as error:
                 self._fail(error)
-        done = self._session.summary
+        self.add_summary(self._session.summary)
+
+    def add_summary(self, done: Summary | None) -> None:
+        """Count what one more stream came to."""
         if done is not None:
             self.summary = done if self.summary is None else self.summary + done
 
@@ -242,9 +285,22 @@ class StreamCore(Generic[PathT, InputT]):
         self.closed = self.half_closed = True
 
     def check_mappable(self) -> None:
-        """Raise RuntimeError where `map` would mix its items with others of the stream."""
-        if self.events or self._session.expecting:
+        """Raise RuntimeError where `map` would mix its items with others of the stream.
+
+        Raises StreamClosed where nothing more may be sent, and what the stream ended with where no new one would help.
+        """
+        if self.events or (self._session.expecting and self._error is None):
             raise RuntimeError("Expected a stream without items in flight for map, got one whose events were not taken")
+        self.check_not_closed()
+        if self._error is not None:
+            self.take_loss()
+        if not self.usable and not self._lost and self._session.goaway is None:
+            raise StreamClosed("Expected an open stream, got one that was half-closed, or not opened")
+
+    def check_not_closed(self) -> None:
+        """Raise StreamClosed where the caller wants no more of it."""
+        if self.closed:
+            raise StreamClosed("Expected an open stream, got one that was closed")
 
     def check_readable(self) -> None:
         """Raise what the stream ended with, if it did."""
@@ -266,12 +322,15 @@ class StreamCore(Generic[PathT, InputT]):
         if self._error is None:
             self._error = error
 
-    def _new_session(self, *, first_id: int) -> Session[PathT]:
+    def _check_id(self, item_id: int) -> None:
+        if not 0 < item_id < self._next_id:
+            raise ValueError(f"Expected the id of an item that was sent, got {item_id}")
+
+    def _new_session(self) -> Session[PathT]:
         return Session(
             self._opening.adapter.path,
             data_type=self._opening.data_type,
             order=self._opening.order,
             events=self.events,
-            first_id=first_id,
             max_unfinished_items=self._opening.max_unfinished_items,
         )

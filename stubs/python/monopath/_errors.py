@@ -13,6 +13,7 @@ __all__ = [
     "ConnectionFailed",
     "DeadlineExceeded",
     "FieldViolation",
+    "ItemAttemptsExhausted",
     "ItemError",
     "MonopathError",
     "ProtocolError",
@@ -32,6 +33,15 @@ class FieldViolation:
     """Path of the field, as its author wrote it: `media_proc_cfg.patch_size`."""
     description: str
     """What was expected and what was found."""
+
+
+_TRANSPORT_CODES = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.CANCELLED,
+)
+"""What gRPC and proxies end a stream with whose server is gone."""
 
 
 class MonopathError(Exception):
@@ -79,6 +89,14 @@ class CallError(MonopathError):
         """The same may succeed later, here or at another replica, without being changed."""
         traits = reason_traits(self.reason, of_item=False)
         return self.retry_after_seconds is not None if traits is None else traits.retryable
+
+    @property
+    def stream_may_resume(self) -> bool:
+        """Items of the stream that have no end may be sent again on a new one, as `map` does by itself.
+
+        True for errors that are `retryable`, and for statuses of the transport that no server of ours gave a reason to.
+        """
+        return self.retryable or (not self.reason and self.code in _TRANSPORT_CODES)
 
     def __str__(self) -> str:
         violations = "".join(f"\n  {violation.field}: {violation.description}" for violation in self.violations)
@@ -151,3 +169,36 @@ class ItemError(MonopathError):
         item = f"item {self.item_id}" + (f" ({self.label})" if self.label else "")
         field = f" [{self.field}]" if self.field else ""
         return f"{item}: {self.reason}{field}: {self.message}"
+
+
+class ItemAttemptsExhausted(ItemError):
+    """An item was sent as often as the caller's `Resume` allows, and each of those streams was lost before its end.
+
+    Its `reason` is CLIENT_ATTEMPTS_EXHAUSTED, which is this client's own; no server sends it. What the last stream
+    ended with is its `__cause__`.
+    """
+
+    REASON = "CLIENT_ATTEMPTS_EXHAUSTED"
+
+    def __init__(self, lost: CallError, *, attempt_count: int, item_id: int, label: str) -> None:
+        super().__init__(
+            self.REASON,
+            f"Expected the item's end on one of {attempt_count} streams, got none; the last one ended with {lost}",
+            item_id=item_id,
+            label=label,
+        )
+        self.attempt_count = attempt_count
+        """How often the item was sent."""
+        self.lost = lost
+        """What the last of the streams ended with."""
+        self.__cause__ = lost
+
+    @property
+    def code(self) -> grpc.StatusCode:
+        """The code that the last stream ended with."""
+        return self.lost.code
+
+    @property
+    def retryable(self) -> bool:
+        """Always: the server never said that anything is wrong with the item."""
+        return True

@@ -225,8 +225,10 @@ def _local_outgoing(features: LocalFeatures, ready: Ready) -> Outgoing:
     item = _local_item(features, array, ready)
 
     def requests(item_id: int) -> Iterator[AnyRequest]:
-        item.id = item_id
-        yield service_pb2.StreamLocalRequest(item=item)
+        request = service_pb2.StreamLocalRequest(item=item)
+        # Of this message alone: the thread of a stream that was lost may still be at the item's last attempt.
+        request.item.id = item_id
+        yield request
         data = array.reshape(-1).view(np.uint8)
         for offset_bytes in range(0, data.size, chunk_bytes):
             chunk = location_pb2.FeatureChunk(

@@ -1,4 +1,8 @@
-"""The state of one stream, without I/O: what may be sent, and whether what was received keeps to the grammar."""
+"""The state of one stream, without I/O: what may be sent, and whether what was received keeps to the grammar.
+
+A server's stream wants ids that increase. An item that moves to another stream keeps the caller's id, and there gets a
+wire id besides: the same one, unless a larger one was used on that stream already.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,8 @@ Event: TypeAlias = PlanEvent | Result[PathT]
 class _Unanswered:
     """An item that was sent and has no end yet."""
 
+    item_id: int
+    """The caller's."""
     label: str
     payload_bytes: int
     plan: records.ImagePlan | None = None
@@ -47,7 +53,6 @@ class Session(Generic[PathT]):
         data_type: DataType,
         order: ResultOrder,
         events: deque[Event[PathT]],
-        first_id: int = 1,
         max_unfinished_items: int | None = None,
     ) -> None:
         """`events` is where plans and results go; the caller takes them from there."""
@@ -55,19 +60,23 @@ class Session(Generic[PathT]):
         self.summary: records.Summary | None = None
         self.goaway: event_pb2.Goaway | None = None
         self.failure: error_pb2.StreamFailure | None = None
-        self.next_id = first_id
         self.accepted_count = 0
+        self.ended_count = 0
         self._path = path
         self._data_type = data_type
         self._order = order
         self._events = events
         self._own_max_unfinished_items = max_unfinished_items
-        # Insertion order is sending order.
+        # By wire id. Insertion order is sending order.
         self._unanswered: dict[int, _Unanswered] = {}
+        self._wire_ids: dict[int, int] = {}
+        """Of unanswered items, by the caller's id."""
         self._unfinished_bytes = 0
+        # These two hold wire ids.
         self._abandoned_ids: set[int] = set()
-        self._first_id = first_id
         self._refused_ids: set[int] = set()
+        self._first_wire_id: int | None = None
+        self._next_wire_id = 1
 
     @property
     def expecting(self) -> bool:
@@ -97,14 +106,17 @@ class Session(Generic[PathT]):
             and self._unfinished_bytes + outgoing.payload_bytes <= self.ready.limits.max_unfinished_bytes
         )
 
-    def begin(self, outgoing: Outgoing) -> tuple[int, bool]:
-        """Give an item its id. The second value says whether it is to be sent.
+    def begin(self, outgoing: Outgoing, item_id: int) -> int | None:
+        """Take an item, and return the wire id to send it under; None where it is not to be sent.
 
         An item whose request the server could not take would end the whole stream; it becomes its own error instead.
         """
         assert self.ready is not None
-        item_id = self.next_id
-        self.next_id += 1
+        wire_id = max(item_id, self._next_wire_id)
+        self._next_wire_id = wire_id + 1
+        if self._first_wire_id is None:
+            self._first_wire_id = wire_id
+        self._wire_ids[item_id] = wire_id
         if self._is_too_large(outgoing):
             refusal = ItemError(
                 ItemErrorReason.IMAGE_BYTES_EXCEEDED,
@@ -113,29 +125,32 @@ class Session(Generic[PathT]):
                 item_id=item_id,
                 label=outgoing.label,
             )
-            self._refuse(item_id, outgoing, refusal)
-            return item_id, False
-        self._unanswered[item_id] = _Unanswered(outgoing.label, outgoing.payload_bytes)
+            self._refused_ids.add(wire_id)
+            self._unanswered[wire_id] = _Unanswered(item_id, outgoing.label, 0, refusal=refusal)
+            self._emit_refusals()
+            return None
+        self._unanswered[wire_id] = _Unanswered(item_id, outgoing.label, outgoing.payload_bytes)
         self._unfinished_bytes += outgoing.payload_bytes
         self.accepted_count += 1
-        return item_id, True
+        return wire_id
 
-    def abandon(self, item_id: int) -> bool:
-        """Drop what is still to come of an item. Returns whether the server has to be told."""
-        if item_id not in self._unanswered:
-            return False
-        self._abandoned_ids.add(item_id)
-        return item_id not in self._refused_ids
+    def abandon(self, item_id: int) -> int | None:
+        """Drop what is still to come of an item. Returns its wire id where the server has to be told."""
+        wire_id = self._wire_ids.get(item_id)
+        if wire_id is None:
+            return None
+        self._abandoned_ids.add(wire_id)
+        return None if wire_id in self._refused_ids else wire_id
 
-    def was_sent(self, item_id: int) -> bool:
-        """Return whether this stream's server knows the item. Raises ValueError for an id that was never given."""
-        if not 0 < item_id < self.next_id:
-            raise ValueError(f"Expected the id of an item that was sent, got {item_id}")
-        return item_id >= self._first_id and item_id not in self._refused_ids
+    def knows(self, item_id: int) -> bool:
+        """Return whether this stream's server knows the item under the caller's id."""
+        first = self._first_wire_id
+        return first is not None and first <= item_id < self._next_wire_id and item_id not in self._refused_ids
 
-    def awaits_end(self, item_id: int) -> bool:
-        """Return whether this stream's server has still to end the item. Raises as `was_sent` does."""
-        return self.was_sent(item_id) and item_id in self._unanswered
+    def wire_id(self, item_id: int) -> int | None:
+        """Return the wire id of an item that this stream's server has still to end."""
+        wire_id = self._wire_ids.get(item_id)
+        return None if wire_id in self._refused_ids else wire_id
 
     def receive(self, message: ServerMessage) -> None:
         """Take one message of the server."""
@@ -193,7 +208,7 @@ class Session(Generic[PathT]):
             item.plan, max_feature_bytes=opened.limits.max_feature_bytes, data_type=self._data_type
         )
         if message.id not in self._abandoned_ids:
-            self._events.append(PlanEvent(message.id, item.label, self._path, item.plan))
+            self._events.append(PlanEvent(item.item_id, item.label, self._path, item.plan))
 
     def _receive_chunk(self, message: Chunk) -> None:
         item = self._item(message.id, "chunk")
@@ -218,7 +233,7 @@ class Session(Generic[PathT]):
 
     def _receive_error(self, message: error_pb2.ItemError) -> None:
         item = self._item(message.id, "error")
-        error = records.item_error(message, item_id=message.id, label=item.label)
+        error = records.item_error(message, item_id=item.item_id, label=item.label)
         self._end(message.id, plan=item.plan, error=error)
 
     def _receive_summary(self, message: event_pb2.Summary) -> None:
@@ -241,7 +256,7 @@ class Session(Generic[PathT]):
 
     def _end(
         self,
-        item_id: int,
+        wire_id: int,
         *,
         plan: records.ImagePlan | None,
         error: ItemError | None = None,
@@ -249,42 +264,37 @@ class Session(Generic[PathT]):
         provenance: records.Provenance | None = None,
         timings: records.ItemTimings | None = None,
     ) -> None:
-        if self._order is ResultOrder.AS_SENT and item_id != next(iter(self._unanswered)):
+        if self._order is ResultOrder.AS_SENT and wire_id != next(iter(self._unanswered)):
             raise ProtocolError(
-                f"Expected item {next(iter(self._unanswered))} to end first, as sent, got the end of item {item_id}"
+                f"Expected item {next(iter(self._unanswered))} to end first, as sent, got the end of item {wire_id}"
             )
-        item = self._unanswered.pop(item_id)
+        item = self._unanswered[wire_id]
         self._unfinished_bytes -= item.payload_bytes
-        self._emit(
-            Result(
-                item_id=item_id,
-                label=item.label,
-                path=self._path,
-                error=error,
-                plan=plan,
-                array=array,
-                provenance=provenance,
-                timings=timings,
-            )
+        result: Result[PathT] = Result(
+            item_id=item.item_id,
+            label=item.label,
+            path=self._path,
+            error=error,
+            plan=plan,
+            array=array,
+            provenance=provenance,
+            timings=timings,
         )
-        self._emit_refusals()
-
-    def _refuse(self, item_id: int, outgoing: Outgoing, refusal: ItemError) -> None:
-        self._refused_ids.add(item_id)
-        self._unanswered[item_id] = _Unanswered(outgoing.label, 0, refusal=refusal)
+        self._emit(wire_id, result)
         self._emit_refusals()
 
     def _emit_refusals(self) -> None:
-        for item_id, item in list(self._unanswered.items()):
+        for wire_id, item in list(self._unanswered.items()):
             if item.refusal is not None:
-                del self._unanswered[item_id]
-                self._emit(Result(item_id=item_id, label=item.label, path=self._path, error=item.refusal))
+                self._emit(wire_id, Result(item_id=item.item_id, label=item.label, path=self._path, error=item.refusal))
             elif self._order is ResultOrder.AS_SENT:
                 return
 
-    def _emit(self, result: Result[PathT]) -> None:
-        if result.id in self._abandoned_ids:
-            self._abandoned_ids.discard(result.id)
+    def _emit(self, wire_id: int, result: Result[PathT]) -> None:
+        del self._unanswered[wire_id], self._wire_ids[result.id]
+        self.ended_count += 1
+        if wire_id in self._abandoned_ids:
+            self._abandoned_ids.discard(wire_id)
         else:
             self._events.append(result)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from monopath._core import Wish
 from monopath._messages import AnyRequest, AnyResponse
+from monopath._opening import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,7 @@ class _CallIterator(Protocol):
 
 
 StartSyncCall: TypeAlias = "Callable[..., _CallIterator]"
-"""Starts the call, given the iterator of its requests."""
+"""Starts the call, given the iterator of its requests, and `timeout` in seconds."""
 
 
 class SyncCall:
@@ -33,11 +33,11 @@ class SyncCall:
     control makes it, never blocks the caller in a write.
     """
 
-    def __init__(self, start: StartSyncCall) -> None:
+    def __init__(self, start: StartSyncCall, *, timeout_seconds: float | None) -> None:
         self._outbox: queue.SimpleQueue[Iterable[AnyRequest] | None] = queue.SimpleQueue()
         self._stopped = False
         self._half_closed = False
-        self._call = start(self._requests())
+        self._call = start(self._requests(), timeout=timeout_seconds)
 
     def write(self, requests: Iterable[AnyRequest]) -> None:
         """Put requests behind those already on their way. Without effect after `half_close`."""
