@@ -43,6 +43,10 @@ check: $(DEVELOPMENT) $(TOOLCHAIN) ## Lint, types, contract lint, stubs without 
 bench: $(DEVELOPMENT) ## Measure how much earlier than its features the plan of an image comes.
 	@$(BIN)/python -m tests.bench.bench_plan
 
+.PHONY: soak
+soak: $(DEVELOPMENT) ## Load the engine for minutes; fail on any loss or leak.
+	@$(BIN)/python -m tests.load.soak
+
 .PHONY: test-cuda
 test-cuda: $(DEVELOPMENT) ## Run the tests that need a CUDA device (they are skipped where there is none).
 	@$(BIN)/python -m pytest -m cuda

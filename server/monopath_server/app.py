@@ -74,7 +74,8 @@ class Server:
         self._health.end_watches()
         self._servicer.start_draining()
         await stopping
-        self.engines.close()
+        await self._servicer.wait_until_left(1.0)
+        await asyncio.to_thread(self.engines.close)
 
     async def kill(self) -> None:
         """End a `stop` that is under way at once; streams that are still open end UNAVAILABLE."""
@@ -104,6 +105,9 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.max_request_bytes),
         # A second server on the same port must fail loudly instead of sharing it.
         ("grpc.so_reuseport", 0),
+        # With it a stream's window grows to megabytes, which no budget counts. Large messages do not need it: gRPC lets
+        # in whatever a reader waits for.
+        ("grpc.http2.bdp_probe", 0),
         # Clients may ping every 10 seconds while an item is long; the default cuts them off (too_many_pings).
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 1),

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
+import threading
 from collections.abc import Callable
 
 from monopath_server.app import Server
 from monopath_server.settings import Settings
 
 __all__ = ["run_server"]
+
+BACKSTOP_SECONDS = 10.0
+logger = logging.getLogger(__name__)
 
 
 async def run_server(settings: Settings, on_ready: Callable[[str], None]) -> None:
@@ -30,6 +36,9 @@ async def run_server(settings: Settings, on_ready: Callable[[str], None]) -> Non
     await server.start()
     on_ready(server.address)
     await signalled.wait()
+    backstop = threading.Timer(settings.lame_duck_seconds + settings.grace_seconds + BACKSTOP_SECONDS, _exit_hard)
+    backstop.daemon = True
+    backstop.start()
     stopping = asyncio.create_task(server.stop())
     impatience = asyncio.create_task(signalled_again.wait())
     await asyncio.wait((stopping, impatience), return_when=asyncio.FIRST_COMPLETED)
@@ -37,3 +46,10 @@ async def run_server(settings: Settings, on_ready: Callable[[str], None]) -> Non
     if not stopping.done():
         await server.kill()
     await stopping
+    backstop.cancel()
+
+
+def _exit_hard() -> None:
+    """A decode that never returns would keep the process alive for ever."""
+    logger.critical("Work is stuck beyond the grace; ending without it")
+    os._exit(1)

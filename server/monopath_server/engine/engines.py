@@ -32,10 +32,11 @@ class _Recent(Generic[EngineT]):
     def __init__(self) -> None:
         self._engines: OrderedDict[KeyT, EngineT] = OrderedDict()
 
-    def get(self, key: KeyT, make: Callable[[], EngineT]) -> EngineT:
+    async def get(self, key: KeyT, make: Callable[[], EngineT], workers: Workers) -> EngineT:
+        """The engine of a key; made in a worker where there is none, since tables take milliseconds."""
         engine = self._engines.pop(key, None)
         if engine is None:
-            engine = make()
+            engine = await workers.plan(make)
         self._engines[key] = engine
         while len(self._engines) > KEPT_ENGINES:
             self._engines.popitem(last=False)
@@ -57,7 +58,7 @@ class Engines:
 
     async def host(self, config: KimiConfig, element_type: ElementType) -> HostEngine:
         """The engine of DEFERRED_CPU."""
-        return self._hosts.get(
+        return await self._hosts.get(
             (config, element_type),
             lambda: HostEngine(
                 config,
@@ -67,11 +68,12 @@ class Engines:
                 limits=self._settings.image_limits,
                 max_feature_bytes=self._settings.max_feature_bytes,
             ),
+            self._workers,
         )
 
     async def local(self, config: KimiConfig, element_type: ElementType) -> LocalEngine:
         """The engine of LOCAL."""
-        return self._locals.get(
+        return await self._locals.get(
             (config, element_type),
             lambda: LocalEngine(
                 config,
@@ -80,6 +82,7 @@ class Engines:
                 buffers=self.buffers,
                 max_feature_bytes=self._settings.max_feature_bytes,
             ),
+            self._workers,
         )
 
     async def device(self, config: KimiConfig, element_type: ElementType, device_uuid: str) -> ImageEngine:

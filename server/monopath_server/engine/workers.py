@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from monopath_server.engine.executors import RestartingExecutor
+from monopath_server.engine.executors import ExecutorUnavailable, RestartingExecutor
 from monopath_server.engine.fair_queue import FairQueue
 
 __all__ = ["CancelToken", "JobCancelled", "Workers"]
@@ -71,13 +71,24 @@ class Workers:
         future: Future[ResultT] = Future()
         self._queue.push(token.owner, cost, (future, job))
         try:
-            self._pixels.submit(self._run_waiting)
+            turn = self._pixels.submit(self._run_waiting)
         except BaseException:
             future.cancel()
             raise
+        deaths: list[BaseException] = []
+
+        def on_turn_over(done: Future[None]) -> None:
+            # The threads died before they began the turn: its job must not wait for the next submission.
+            error = None if done.cancelled() else done.exception()
+            if error is not None and future.cancel():
+                deaths.append(error)
+
+        turn.add_done_callback(on_turn_over)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
+            if deaths:
+                raise ExecutorUnavailable("The threads died before they began this job") from deaths[0]
             token.cancel()
             future.cancel()
             future.add_done_callback(lambda done: _discard_result(done, discard))
@@ -99,8 +110,11 @@ class Workers:
                 continue  # its caller went away; the next one's turn has come
             try:
                 result = job()
-            except BaseException as error:
+            except Exception as error:
                 future.set_exception(error)
+            except BaseException as error:
+                # The event loop would take a SystemExit to be meant for itself.
+                future.set_exception(RuntimeError(f"A job raised {error!r}"))
             else:
                 future.set_result(result)
 

@@ -87,6 +87,7 @@ class AcceptedItems(Generic[ResponseT]):
         except Exception as error:
             if item.work is not None:
                 item.work.release()
+                item.work = None  # its bytes are not counted, so they must not wait for the error to be written
             self._fail(item, error)
             return
         if not item.work.awaits_input:
@@ -120,18 +121,17 @@ class AcceptedItems(Generic[ResponseT]):
             if item.work is not None:
                 item.work.end_of_input()
 
-    async def tear_down(self) -> None:
-        """Leave nothing behind. Nothing is put into the outbox any more."""
+    def tear_down(self) -> list[asyncio.Task[Features]]:
+        """Leave nothing behind. Nothing is put into the outbox any more. Returns the cancelled tasks."""
         self._is_torn_down = True
         tasks: list[asyncio.Task[Features]] = []
         for item in self._items.values():
             item.token.cancel()
+            item.charge.release()
             if item.task is not None:
                 item.task.cancel()
                 tasks.append(item.task)
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for item in self._items.values():
-            item.charge.release()
+        return tasks
 
     async def _run(self, item: _Item, work: ItemWork) -> Features:
         plan = await work.plan()
@@ -145,6 +145,8 @@ class AcceptedItems(Generic[ResponseT]):
         """An item's task is over: put its end in its turn. A callback, since a task can be cancelled unstarted."""
         if item.work is not None:
             item.work.release()
+        # A failed task holds its frames, and they the item: without this only the garbage collector frees its bytes.
+        item.work = item.task = None
         if task.cancelled():
             if not self._is_torn_down:
                 self._fail(item, ItemFault(ItemReason.CANCELLED, "The client cancelled the item"))

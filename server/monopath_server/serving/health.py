@@ -23,13 +23,15 @@ class Health(health.aio.HealthServicer):  # type: ignore[misc]  # the package sh
 
     def __init__(self) -> None:
         super().__init__()
-        self._watches_end = asyncio.Event()
+        self._watches_end = False
+        self._changed = asyncio.Event()
 
     async def set_ready(self, is_ready: bool) -> None:
         """Say whether new streams are welcome."""
         status = health_pb2.HealthCheckResponse.SERVING if is_ready else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in READINESS_NAMES:
             await self.set(name, status)
+        self._wake_watches()
 
     async def set_alive(self) -> None:
         """Say that the process answers."""
@@ -37,21 +39,25 @@ class Health(health.aio.HealthServicer):  # type: ignore[misc]  # the package sh
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:
         """Tell a client every change of a status, until the server drains."""
-        watching = asyncio.ensure_future(super().Watch(request, context))
-        ending = asyncio.ensure_future(self._watches_end.wait())
-        try:
-            await asyncio.wait((watching, ending), return_when=asyncio.FIRST_COMPLETED)
-            if not watching.done():
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
-                # The last word, whether or not the watch had come to say it.
-                unknown = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
-                last = self._server_status.get(request.service, unknown)
-                await context.write(health_pb2.HealthCheckResponse(status=last))
-        finally:
-            watching.cancel()
-            ending.cancel()
+        # Of its own, since a write of the standard one that is cancelled on its way leaves no room for the last word.
+        unknown = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+        told = None
+        while True:
+            changed = self._changed
+            status = self._server_status.get(request.service, unknown)
+            if status != told:
+                await context.write(health_pb2.HealthCheckResponse(status=status))
+                told = status
+            elif self._watches_end:
+                return
+            else:
+                await changed.wait()
 
     def end_watches(self) -> None:
         """End every `Watch`, with the status of the moment."""
-        self._watches_end.set()
+        self._watches_end = True
+        self._wake_watches()
+
+    def _wake_watches(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator
 from typing import Any, NoReturn, TypeVar
@@ -28,6 +29,7 @@ __all__ = ["PreprocessingServicer"]
 ResponseT = TypeVar("ResponseT")
 logger = logging.getLogger(__name__)
 RequestT = TypeVar("RequestT")
+ABORT_SECONDS = 1.0
 
 LocalContext = grpc.aio.ServicerContext[service_pb2.StreamLocalRequest, service_pb2.StreamLocalResponse]
 DeferredCudaContext = grpc.aio.ServicerContext[
@@ -46,6 +48,8 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         self._engines = engines
         self._openings = Openings(settings, engines)
         self._sessions: set[StreamSession[Any]] = set()
+        self._all_left = asyncio.Event()
+        self._all_left.set()
         self._is_draining = False
         self._budget = Budget(Load(settings.max_process_items, settings.max_process_bytes, settings.max_process_pixels))
 
@@ -99,6 +103,12 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         except Exception as error:
             await _abort(context, as_stream_fault(error))
 
+    async def wait_until_left(self, timeout_seconds: float) -> None:
+        """Wait, within a bound, until the handlers of all streams have cleaned up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._all_left.wait()
+
     def start_draining(self) -> None:
         """Refuse new streams and ask the live ones to end."""
         self._is_draining = True
@@ -120,18 +130,25 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
             await _abort(context, StreamFault(StreamReason.OVERLOADED, message))
         session = StreamSession(path, opener, aiter(requests), context.write, self._settings, self._budget)
         self._sessions.add(session)
+        self._all_left.clear()
         try:
             await session.run()
         except Exception as error:
             await _abort(context, as_stream_fault(error))
         finally:
             self._sessions.discard(session)
+            if not self._sessions:
+                self._all_left.set()
 
 
 async def _abort(context: grpc.aio.ServicerContext[RequestT, ResponseT], fault: StreamFault) -> NoReturn:
     status = rpc_status.to_status(status_of(fault))
     try:
-        await context.abort(status.code, status.details, status.trailing_metadata)
+        async with asyncio.timeout(ABORT_SECONDS):
+            await context.abort(status.code, status.details, status.trailing_metadata)
+    except TimeoutError:
+        # A response is stuck in flow control. The status is queued behind it, for a client that reads on after all.
+        raise asyncio.CancelledError from None
     except grpc.aio.AbortError:
         raise
     except grpc.aio.BaseError:

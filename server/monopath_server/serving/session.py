@@ -108,8 +108,11 @@ class StreamSession(Generic[ResponseT]):
             # Nothing stays behind, whichever way the stream ends; no step here waits for the client.
             for task in (reader, *helpers):
                 task.cancel()
-            await asyncio.gather(reader, *helpers, items.tear_down(), return_exceptions=True)
+            # All is given back before the first await: gRPC cancels a handler a second time where a deadline and a
+            # failed write come together.
+            tasks = items.tear_down()
             outbox.drop()
+            await asyncio.gather(reader, *helpers, *tasks, return_exceptions=True)
         if self._fault is not None:
             raise self._fault
         await self._write(self._path.shared("summary", items.summary))
@@ -165,6 +168,7 @@ class StreamSession(Generic[ResponseT]):
                     break
                 self._last_heard = time.monotonic()
                 self._handle(request, opened, items, has_room=room_was_awaited or self._budget.has_room)
+                del request  # an idle stream must not hold its last image
         except Exception as error:
             self._break(as_stream_fault(error), items, outbox)
             await self._discard_input()
