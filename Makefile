@@ -11,7 +11,8 @@ DEVELOPMENT := .venv/.installed-development
 TOOLCHAIN := .venv-generate/.installed
 # A folder with wheels on this host's disk, such as a small CPU build of torch, which the registry has for GPUs only.
 WHEELS ?= /opt/wheels
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+# Twice quiet: errors only. setuptools warns at length about editable installs of two source roots, which is meant here.
+PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt \
   $(addprefix --find-links ,$(wildcard $(WHEELS)))
 SOURCES := server stubs/python/monopath tests
 
