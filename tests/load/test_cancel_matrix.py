@@ -14,7 +14,7 @@ import pytest
 
 from monopath.v1 import event_pb2, service_pb2, service_pb2_grpc
 from monopath_server.app import Server
-from monopath_server.engine import host
+from monopath_server.engine import host, images
 from monopath_server.engine.images import PlannedImage, decode_planned, plan_item
 from tests.support.footprint import settle, until
 from tests.support.grammar import Party
@@ -180,7 +180,7 @@ async def test_nothing_stays_behind(
     who: Callable[[Scene], Awaitable[str]], when: Callable[[Scene], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = Hold()
-    monkeypatch.setattr(host, "plan_item", hold.plan)
+    monkeypatch.setattr(images, "plan_item", hold.plan)
     monkeypatch.setattr(host, "decode_planned", hold.decode)
     as_sent = when is while_it_awaits_its_turn
     deadline = DEADLINE_SECONDS if who is the_clients_deadline_passes else None

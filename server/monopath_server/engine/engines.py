@@ -12,6 +12,7 @@ from monopath_server.engine.device import DeviceEngine
 from monopath_server.engine.devices import DeviceInfo, Devices
 from monopath_server.engine.host import HostEngine
 from monopath_server.engine.local import LocalEngine
+from monopath_server.engine.resources import Resources
 from monopath_server.engine.work import ImageEngine
 from monopath_server.engine.workers import Workers
 from monopath_server.processors.kimi.config import KimiConfig
@@ -23,20 +24,22 @@ __all__ = ["Engines"]
 
 KEPT_ENGINES = 64
 EngineT = TypeVar("EngineT")
-KeyT = tuple[KimiConfig, ElementType]
 
 
 class _Recent(Generic[EngineT]):
     """The engines last used, so that clients with ever new configs cannot fill the memory."""
 
-    def __init__(self) -> None:
-        self._engines: OrderedDict[KeyT, EngineT] = OrderedDict()
+    def __init__(self, make: Callable[[KimiConfig, ElementType, Resources], EngineT], resources: Resources) -> None:
+        self._make = make
+        self._resources = resources
+        self._engines: OrderedDict[tuple[KimiConfig, ElementType], EngineT] = OrderedDict()
 
-    async def get(self, key: KeyT, make: Callable[[], EngineT], workers: Workers) -> EngineT:
-        """The engine of a key; made in a worker where there is none, since tables take milliseconds."""
+    async def get(self, config: KimiConfig, element_type: ElementType) -> EngineT:
+        """The engine of a config and an element type; made in a worker where there is none: tables take a while."""
+        key = (config, element_type)
         engine = self._engines.pop(key, None)
         if engine is None:
-            engine = await workers.plan(make)
+            engine = await self._resources.workers.plan(lambda: self._make(config, element_type, self._resources))
         self._engines[key] = engine
         while len(self._engines) > KEPT_ENGINES:
             self._engines.popitem(last=False)
@@ -48,42 +51,28 @@ class Engines:
 
     def __init__(self, settings: Settings, on_health: Callable[[bool], None] | None = None) -> None:
         """`on_health` is told, in any thread, when workers were found dead and when they run again."""
-        self._settings = settings
-        self._workers = Workers(settings.worker_count, on_health=on_health)
-        self.buffers = BufferPool(settings.idle_buffer_bytes)
-        """Where all features and received bytes live."""
+        self._resources = Resources(
+            workers=Workers(settings.worker_count, on_health=on_health),
+            buffers=BufferPool(settings.idle_buffer_bytes),
+            limits=settings.image_limits,
+            max_feature_bytes=settings.max_feature_bytes,
+        )
         self._devices = Devices(settings, on_health)
-        self._hosts = _Recent[HostEngine]()
-        self._locals = _Recent[LocalEngine]()
+        self._hosts = _Recent(HostEngine, self._resources)
+        self._locals = _Recent(LocalEngine, self._resources)
+
+    @property
+    def buffers(self) -> BufferPool:
+        """Where all features and received bytes live."""
+        return self._resources.buffers
 
     async def host(self, config: KimiConfig, element_type: ElementType) -> HostEngine:
         """The engine of DEFERRED_CPU."""
-        return await self._hosts.get(
-            (config, element_type),
-            lambda: HostEngine(
-                config,
-                element_type,
-                workers=self._workers,
-                buffers=self.buffers,
-                limits=self._settings.image_limits,
-                max_feature_bytes=self._settings.max_feature_bytes,
-            ),
-            self._workers,
-        )
+        return await self._hosts.get(config, element_type)
 
     async def local(self, config: KimiConfig, element_type: ElementType) -> LocalEngine:
         """The engine of LOCAL."""
-        return await self._locals.get(
-            (config, element_type),
-            lambda: LocalEngine(
-                config,
-                element_type,
-                workers=self._workers,
-                buffers=self.buffers,
-                max_feature_bytes=self._settings.max_feature_bytes,
-            ),
-            self._workers,
-        )
+        return await self._locals.get(config, element_type)
 
     async def device(self, config: KimiConfig, element_type: ElementType, device_uuid: str) -> ImageEngine:
         """The engine of DEFERRED_CUDA.
@@ -92,16 +81,7 @@ class Engines:
             StreamFault: DEVICE_UNAVAILABLE, with what is missing.
         """
         info, batcher = await self._devices.batcher(config, element_type, device_uuid)
-        return DeviceEngine(
-            config,
-            element_type,
-            device=info.id,
-            batcher=batcher,
-            workers=self._workers,
-            buffers=self.buffers,
-            limits=self._settings.image_limits,
-            max_feature_bytes=self._settings.max_feature_bytes,
-        )
+        return DeviceEngine(config, element_type, self._resources, device=info.id, batcher=batcher)
 
     @property
     def devices(self) -> tuple[DeviceInfo, ...]:
@@ -124,5 +104,5 @@ class Engines:
 
     def close(self) -> None:
         """Stop all threads."""
-        self._workers.close()
+        self._resources.workers.close()
         self._devices.close()

@@ -6,19 +6,21 @@ import hashlib
 import time
 from dataclasses import dataclass
 
-from monopath_server.engine.items import EncodedSource, ImageItem, PixelsSource
+from monopath_server.engine.items import EncodedSource, ImageItem, PixelsSource, Provenance, Route
+from monopath_server.engine.resources import Resources
 from monopath_server.engine.workers import CancelToken
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.decode import decode_image
 from monopath_server.media.header import ImageHeader, planned_size, probe_header
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import check_raw_pixels
-from monopath_server.media.prepare import PreparedPixels, prepare_image, prepare_raw_pixels
+from monopath_server.media.prepare import PreparedPixels, ResizeRoute, prepare_image, prepare_raw_pixels
+from monopath_server.processors.digest import config_digest
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
 from monopath_server.processors.types import ElementType, ImagePlan, Size
 
-__all__ = ["DecodedImage", "PlannedImage", "decode_planned", "plan_item"]
+__all__ = ["DecodedImage", "ImagePlanner", "PlannedImage", "decode_planned", "plan_item"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +111,29 @@ def decode_planned(planned: PlannedImage, config: KimiConfig, token: CancelToken
             prepared = prepare_raw_pixels(data, planned.plan.original_size, pixel_format, planned.plan, config)
     token.check()
     return DecodedImage(prepared, content_sha256, time.perf_counter_ns() - started_ns)
+
+
+class ImagePlanner:
+    """What the engines of the deferred paths have in common: one config, one element type, plans and provenance."""
+
+    def __init__(self, config: KimiConfig, element_type: ElementType, resources: Resources) -> None:
+        self._config = config
+        self._config_sha256 = config_digest(config)
+        self._element_type = element_type
+        self._resources = resources
+
+    async def plan(self, item: ImageItem) -> PlannedImage:
+        """Plan from the header, before any pixel is decoded. Raises `ItemFault`."""
+        limits, max_feature_bytes = self._resources.limits, self._resources.max_feature_bytes
+        return await self._resources.workers.plan(
+            lambda: plan_item(item, self._config, self._element_type, limits, max_feature_bytes)
+        )
+
+    def _provenance(self, decoded: DecodedImage, kernel_route: Route) -> Provenance:
+        """`kernel_route` is where images go that do not need Pillow's own arithmetic."""
+        return Provenance(
+            config_sha256=self._config_sha256,
+            content_sha256=decoded.content_sha256,
+            resample_kernel=self._config.resample_kernel,
+            route=kernel_route if decoded.prepared.route is ResizeRoute.KERNEL else Route.HOST_PILLOW,
+        )

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monopath_server.engine.buffers import Buffer, BufferPool
+from monopath_server.engine.buffers import Buffer
 from monopath_server.engine.items import Features, Provenance, Route, Timings
-from monopath_server.engine.workers import CancelToken, Workers
+from monopath_server.engine.resources import Resources
+from monopath_server.engine.workers import CancelToken
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.digest import config_digest
 from monopath_server.processors.kimi.config import KimiConfig
@@ -109,21 +110,11 @@ class LocalEngine:
 
     device = ""
 
-    def __init__(
-        self,
-        config: KimiConfig,
-        element_type: ElementType,
-        *,
-        workers: Workers,
-        buffers: BufferPool,
-        max_feature_bytes: int,
-    ) -> None:
+    def __init__(self, config: KimiConfig, element_type: ElementType, resources: Resources) -> None:
         self._config = config
         self._config_sha256 = config_digest(config)
         self._element_type = element_type
-        self._workers = workers
-        self._buffers = buffers
-        self._max_feature_bytes = max_feature_bytes
+        self._resources = resources
 
     def check(self, item: LocalItem) -> ImagePlan:
         """Hold what the client says to the plan of the original size. Cheap; runs on the event loop.
@@ -143,15 +134,14 @@ class LocalEngine:
                 field="features.data_type",
             )
         largest_bytes = max(item.size_bytes, plan.feature_bytes(self._element_type))
-        if largest_bytes > self._max_feature_bytes:
-            raise ItemFault(
-                ItemReason.FEATURES_TOO_LARGE, f"Expected at most {self._max_feature_bytes} bytes, got {largest_bytes}"
-            )
+        limit_bytes = self._resources.max_feature_bytes
+        if largest_bytes > limit_bytes:
+            raise ItemFault(ItemReason.FEATURES_TOO_LARGE, f"Expected at most {limit_bytes} bytes, got {largest_bytes}")
         return plan
 
     def take_buffer(self, size_bytes: int) -> Buffer:
         """Memory for received bytes."""
-        return self._buffers.take(size_bytes)
+        return self._resources.buffers.take(size_bytes)
 
     async def features(self, work: LocalWork, received: Buffer, token: CancelToken) -> Features:
         """Check that all elements are finite, and convert them, in a worker.
@@ -160,7 +150,7 @@ class LocalEngine:
             ItemFault: FEATURES_NOT_FINITE.
         """
         queued_ns = time.perf_counter_ns()
-        return await self._workers.run(
+        return await self._resources.workers.run(
             lambda: self._convert(work, received, queued_ns),
             token,
             lambda features: features.buffer.release(),
@@ -177,7 +167,7 @@ class LocalEngine:
                 f"Expected finite elements, got a NaN or an infinity at element {bad_index}",
                 field="features",
             )
-        buffer = self._buffers.take(work.image_plan.feature_bytes(self._element_type))
+        buffer = self._resources.buffers.take(work.image_plan.feature_bytes(self._element_type))
         try:
             convert_rows(received.array, item.element_type, buffer.array, self._element_type, self._config)
         except BaseException:
