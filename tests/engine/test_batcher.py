@@ -157,3 +157,32 @@ async def test_memory_that_the_device_writes_is_not_given_back_before_the_batch_
     with pytest.raises(asyncio.CancelledError):
         await task
     assert POOL.held_bytes == 0
+
+
+@pytest.mark.asyncio
+async def test_a_second_cancellation_does_not_give_back_what_the_device_still_writes(
+    device: FakeDevice, executor: RestartingExecutor
+) -> None:
+    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000, wait_us=0)
+    device.may_run.clear()
+    (task,) = await start(batcher, [1])
+    await asyncio.to_thread(device.is_running.wait, 30)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0.01)
+        assert not task.done()
+        assert POOL.held_bytes > 0
+    device.may_run.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert POOL.held_bytes == 0
+
+
+@pytest.mark.asyncio
+async def test_images_that_come_to_closed_workers_fail_instead_of_waiting_for_ever(
+    device: FakeDevice, executor: RestartingExecutor
+) -> None:
+    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000, wait_us=0)
+    executor.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        await asyncio.wait_for(transform(batcher, 1), timeout=30)

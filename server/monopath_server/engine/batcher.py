@@ -93,8 +93,11 @@ class Batcher:
             if entry in self._waiting:
                 self._waiting.remove(entry)
                 raise
-            # The device may be writing: the memory is not the caller's before the batch is over. The wait is short.
-            await asyncio.wait((entry.done,))
+            # The device may be writing: the memory is not the caller's before the batch is over. The wait is short, and
+            # a second cancellation (of the item, then of its stream) must not cut it off.
+            while not entry.done.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait((entry.done,))
             if not entry.done.cancelled():
                 entry.done.exception()
             raise
@@ -107,7 +110,13 @@ class Batcher:
                 if not batch:
                     continue  # all were cancelled meanwhile
                 started_ns = time.perf_counter_ns()
-                outcomes = await self._outcomes(batch)
+                try:
+                    outcomes = await self._outcomes(batch)
+                except asyncio.CancelledError:
+                    # The event loop itself ends: nobody may wait for a batch that nobody watches any more.
+                    for entry in batch:
+                        entry.done.cancel()
+                    raise
                 finished_ns = time.perf_counter_ns()
                 for entry, error in zip(batch, outcomes, strict=True):
                     if error is None:
@@ -147,7 +156,8 @@ class Batcher:
                 return await asyncio.wrap_future(self._executor.submit(lambda: self._run(batch)))
             except BrokenExecutor as error:
                 logger.error("The device's thread died with a batch of %d items", len(batch), exc_info=error)
-            except ExecutorUnavailable as error:
+            except Exception as error:
+                # Whatever it is, those who wait for this batch must hear of it.
                 return [error] * len(batch)
         return [ExecutorUnavailable("The device's thread died again and again")] * len(batch)
 

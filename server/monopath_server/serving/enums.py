@@ -44,13 +44,12 @@ class EnumMap(Generic[InnerT, WireT]):
         numbers = {value.name.removeprefix(prefix): value.number for value in wire.values if value.number != 0}
         if numbers.keys() != {member.name for member in inner}:
             raise TypeError(f"Expected {inner.__name__} to have the names of {wire.name}, got other ones")
-        self._to_wire = {member: numbers[member.name] for member in inner}
-        self._to_inner = {number: member for member, number in self._to_wire.items()}
-        self._wire_type = wire_type
+        # At run time the contract's enum values are plain ints, and so is their type.
+        self._to_wire: dict[InnerT, WireT] = {member: wire_type(numbers[member.name]) for member in inner}
+        self._to_inner: dict[int, InnerT] = {number: member for member, number in self._to_wire.items()}
 
     def to_wire(self, member: InnerT) -> WireT:
-        number: WireT = self._to_wire[member]  # type: ignore[assignment]  # mypy-protobuf's enum values are ints at run time
-        return number
+        return self._to_wire[member]
 
     def to_inner(self, number: int) -> InnerT:
         """Raises `KeyError` for a number that `find_violations` refuses."""
