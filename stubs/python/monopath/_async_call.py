@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 
 from monopath._messages import AnyRequest, AnyResponse
-from monopath._opening import Wish
+from monopath._writing import WritingSide
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
@@ -34,41 +34,16 @@ StartAsyncCall: TypeAlias = "Callable[..., _StreamStreamCall]"
 """Starts the call, given `timeout` in seconds."""
 
 
-class AsyncCall:
+class AsyncCall(WritingSide):
     """A call whose requests are written by a task of its own, so that writing and reading go on at the same time."""
 
     def __init__(self, start: StartAsyncCall, *, timeout_seconds: float | None) -> None:
         """Start the call. Needs a running event loop."""
         self._outbox: asyncio.Queue[Iterable[AnyRequest] | None] = asyncio.Queue()
-        self._stopped = False
-        self._half_closed = False
+        super().__init__(self._outbox.put_nowait)
         self._call = start(timeout=timeout_seconds)
         self._responses = aiter(self._call)
         self._writing = asyncio.create_task(self._write_all())
-
-    def write(self, requests: Iterable[AnyRequest]) -> None:
-        """Put requests behind those already on their way. Without effect after `half_close`."""
-        if not self._half_closed:
-            self._outbox.put_nowait(requests)
-
-    def half_close(self, *, drop_unsent: bool = False) -> None:
-        """Send nothing more: after what is already on its way out, or at once."""
-        self._stopped = self._stopped or drop_unsent
-        if not self._half_closed:
-            self._half_closed = True
-            self._outbox.put_nowait(None)
-
-    def obey(self, wish: Wish) -> None:
-        """Do what a received message asks of the writing side."""
-        match wish:
-            case Wish.NOTHING:
-                pass
-            case Wish.HALF_CLOSE:
-                self.half_close()
-            case Wish.STOP:
-                self.half_close(drop_unsent=True)
-            case Wish.CANCEL:
-                self.cancel()
 
     async def read(self) -> AnyResponse | None:
         """Wait for a response. None at the end with the status OK. Raises grpc.RpcError at any other end.

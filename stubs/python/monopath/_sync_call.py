@@ -6,7 +6,7 @@ import queue
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from monopath._messages import AnyRequest, AnyResponse
-from monopath._opening import Wish
+from monopath._writing import WritingSide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ StartSyncCall: TypeAlias = "Callable[..., _CallIterator]"
 """Starts the call, given the iterator of its requests, and `timeout` in seconds."""
 
 
-class SyncCall:
+class SyncCall(WritingSide):
     """A call whose requests are written by the thread that gRPC keeps for its request iterator.
 
     Writing and reading thus go on at the same time: a server that stops reading until its replies are read, as flow
@@ -35,33 +35,8 @@ class SyncCall:
 
     def __init__(self, start: StartSyncCall, *, timeout_seconds: float | None) -> None:
         self._outbox: queue.SimpleQueue[Iterable[AnyRequest] | None] = queue.SimpleQueue()
-        self._stopped = False
-        self._half_closed = False
+        super().__init__(self._outbox.put)
         self._call = start(self._requests(), timeout=timeout_seconds)
-
-    def write(self, requests: Iterable[AnyRequest]) -> None:
-        """Put requests behind those already on their way. Without effect after `half_close`."""
-        if not self._half_closed:
-            self._outbox.put(requests)
-
-    def half_close(self, *, drop_unsent: bool = False) -> None:
-        """Send nothing more: after what is already on its way out, or at once."""
-        self._stopped = self._stopped or drop_unsent
-        if not self._half_closed:
-            self._half_closed = True
-            self._outbox.put(None)
-
-    def obey(self, wish: Wish) -> None:
-        """Do what a received message asks of the writing side."""
-        match wish:
-            case Wish.NOTHING:
-                pass
-            case Wish.HALF_CLOSE:
-                self.half_close()
-            case Wish.STOP:
-                self.half_close(drop_unsent=True)
-            case Wish.CANCEL:
-                self.cancel()
 
     def read(self) -> AnyResponse | None:
         """Wait for a response. None at the end with the status OK. Raises grpc.RpcError at any other end."""
