@@ -119,6 +119,8 @@ def test_limits_are_of_the_kind_of_their_field() -> None:
 
 def test_bytes_that_could_travel_another_way_stand_in_a_oneof_location() -> None:
     for name, message, field in _fields():
+        if message.name == "CudaIpcOffer":
+            continue  # its probe travels nowhere: that it lies in a GPU is what it proves
         handle = field.type_name.endswith("Handle") or field.type_name.endswith("FeatureChunk")
         image_bytes = field.type == FieldDescriptorProto.TYPE_BYTES and field.name == "data"
         if handle or (image_bytes and message.name not in ("FeatureChunk", "Tensor")):

@@ -19,7 +19,7 @@ from monopath_server.transforms.self_check import installed_resample_kernel
 
 __all__ = ["CONTRACT_VERSION", "capabilities"]
 
-CONTRACT_VERSION = "1.0.0"
+CONTRACT_VERSION = "1.1.0"
 
 INLINE_ONLY = "this release delivers inline only"
 

@@ -22,11 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from monopath.v1 import location_pb2 as monopath_dot_v1_dot_location__pb2
 from monopath.v1 import options_pb2 as monopath_dot_v1_dot_options__pb2
 from monopath.v1 import tensor_pb2 as monopath_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18monopath/v1/config.proto\x12\x0bmonopath.v1\x1a\x19monopath/v1/options.proto\x1a\x18monopath/v1/tensor.proto\"\xa6\x01\n\x0fProcessorConfig\x12\x33\n\ncheckpoint\x18\x01 \x01(\x0b\x32\x1d.monopath.v1.CheckpointConfigH\x00\x12+\n\x06preset\x18\x02 \x01(\x0b\x32\x19.monopath.v1.PresetConfigH\x00\x12\'\n\x04kimi\x18\x0b \x01(\x0b\x32\x17.monopath.v1.KimiConfigH\x00\x42\x08\n\x06source\"\xe7\x01\n\x10\x43heckpointConfig\x12,\n\x18preprocessor_config_json\x18\x01 \x01(\tB\n\xa2\x9e$\x06\x08\x01\x30\x80\x80\x10\x12\x39\n\x0fresample_kernel\x18\x02 \x01(\x0e\x32\x1b.monopath.v1.ResampleKernelH\x00\x88\x01\x01\x12?\n\x12orientation_policy\x18\x03 \x01(\x0e\x32\x1e.monopath.v1.OrientationPolicyH\x01\x88\x01\x01\x42\x12\n\x10_resample_kernelB\x15\n\x13_orientation_policy\"\xce\x01\n\x0cPresetConfig\x12\x17\n\x04name\x18\x01 \x01(\tB\t\xa2\x9e$\x05\x08\x01\x30\x80\x01\x12\x39\n\x0fresample_kernel\x18\x02 \x01(\x0e\x32\x1b.monopath.v1.ResampleKernelH\x00\x88\x01\x01\x12?\n\x12orientation_policy\x18\x03 \x01(\x0e\x32\x1e.monopath.v1.OrientationPolicyH\x01\x88\x01\x01\x42\x12\n\x10_resample_kernelB\x15\n\x13_orientation_policy\"\xe1\x06\n\nKimiConfig\x12\x31\n\npatch_size\x18\x01 \x01(\rB\x18\xa2\x9e$\x14\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00P@H\x00\x88\x01\x01\x12\x38\n\x11merge_kernel_size\x18\x02 \x01(\rB\x18\xa2\x9e$\x14\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\x30@H\x01\x88\x01\x01\x12\x35\n\x0ein_patch_limit\x18\x03 \x01(\rB\x18\xa2\x9e$\x14\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\x30\x41H\x02\x88\x01\x01\x12>\n\x17patch_limit_on_one_side\x18\x04 \x01(\rB\x18\xa2\x9e$\x14\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\xb0@H\x03\x88\x01\x01\x12\x38\n\x13\x66ixed_output_tokens\x18\x05 \x01(\rB\x16\xa2\x9e$\x12\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\x30\x41H\x04\x88\x01\x01\x12\x36\n\nimage_mean\x18\x06 \x01(\x0b\x32\x1a.monopath.v1.ChannelValuesB\x06\xa2\x9e$\x02\x08\x01\x12>\n\timage_std\x18\x07 \x01(\x0b\x32\x1a.monopath.v1.ChannelValuesB\x0f\xa2\x9e$\x0b\x08\x01!\x00\x00\x00\x00\x00\x00\x00\x00\x12\x41\n\x15transparent_bg_config\x18\x08 \x01(\x0b\x32\".monopath.v1.TransparentBackground\x12I\n\x19transparent_bg_fill_stage\x18\t \x01(\x0e\x32!.monopath.v1.TransparentFillStageH\x05\x88\x01\x01\x12\x39\n\x0fresample_kernel\x18\n \x01(\x0e\x32\x1b.monopath.v1.ResampleKernelH\x06\x88\x01\x01\x12?\n\x12orientation_policy\x18\x0b \x01(\x0e\x32\x1e.monopath.v1.OrientationPolicyH\x07\x88\x01\x01\x42\r\n\x0b_patch_sizeB\x14\n\x12_merge_kernel_sizeB\x11\n\x0f_in_patch_limitB\x1a\n\x18_patch_limit_on_one_sideB\x16\n\x14_fixed_output_tokensB\x1c\n\x1a_transparent_bg_fill_stageB\x12\n\x10_resample_kernelB\x15\n\x13_orientation_policy\"{\n\rChannelValues\x12\x18\n\x03red\x18\x01 \x01(\x01\x42\x06\xa2\x9e$\x02\x08\x01H\x00\x88\x01\x01\x12\x1a\n\x05green\x18\x02 \x01(\x01\x42\x06\xa2\x9e$\x02\x08\x01H\x01\x88\x01\x01\x12\x19\n\x04\x62lue\x18\x03 \x01(\x01\x42\x06\xa2\x9e$\x02\x08\x01H\x02\x88\x01\x01\x42\x06\n\x04_redB\x08\n\x06_greenB\x07\n\x05_blue\"\x8a\x03\n\x15TransparentBackground\x12/\n\x07pattern\x18\x01 \x01(\x0e\x32\x1e.monopath.v1.BackgroundPattern\x12;\n\x16\x63hessboard_square_size\x18\x02 \x01(\rB\x16\xa2\x9e$\x12\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\xf0@H\x00\x88\x01\x01\x12*\n\x1d\x63hessboard_square_on_top_left\x18\x03 \x01(\x08H\x01\x88\x01\x01\x12\x32\n\x16\x63hessboard_white_value\x18\x04 \x01(\rB\r\xa2\x9e$\t\x19\x00\x00\x00\x00\x00\xe0o@H\x02\x88\x01\x01\x12\x31\n\x15\x63hessboard_gray_value\x18\x05 \x01(\rB\r\xa2\x9e$\t\x19\x00\x00\x00\x00\x00\xe0o@H\x03\x88\x01\x01\x42\x19\n\x17_chessboard_square_sizeB \n\x1e_chessboard_square_on_top_leftB\x19\n\x17_chessboard_white_valueB\x18\n\x16_chessboard_gray_value\"\x8e\x02\n\x0cOutputConfig\x12(\n\tdata_type\x18\x01 \x01(\x0e\x32\x15.monopath.v1.DataType\x12\'\n\x05order\x18\x02 \x01(\x0e\x32\x18.monopath.v1.ResultOrder\x12.\n\x06inline\x18\x0b \x01(\x0b\x32\x1c.monopath.v1.InlineTransportH\x00\x12;\n\rshared_memory\x18\x0c \x01(\x0b\x32\".monopath.v1.SharedMemoryTransportH\x00\x12\x31\n\x08\x63uda_ipc\x18\r \x01(\x0b\x32\x1d.monopath.v1.CudaIpcTransportH\x00\x42\x0b\n\ttransport\"S\n\x0fInlineTransport\x12\x30\n\x0b\x63hunk_bytes\x18\x01 \x01(\rB\x16\xa2\x9e$\x12\x11\x00\x00\x00\x00\x00\x00\xb0@\x19\x00\x00\x00\x00\x00\x00\x30\x41H\x00\x88\x01\x01\x42\x0e\n\x0c_chunk_bytes\"\x17\n\x15SharedMemoryTransport\"\x12\n\x10\x43udaIpcTransport*\x90\x01\n\x0eResampleKernel\x12\x1f\n\x1bRESAMPLE_KERNEL_UNSPECIFIED\x10\x00\x12\x1d\n\x19RESAMPLE_KERNEL_PILLOW_11\x10\x01\x12\x1f\n\x1bRESAMPLE_KERNEL_PILLOW_12_2\x10\x02\x12\x1d\n\x19RESAMPLE_KERNEL_PILLOW_13\x10\x03*r\n\x11OrientationPolicy\x12\"\n\x1eORIENTATION_POLICY_UNSPECIFIED\x10\x00\x12\x1b\n\x17ORIENTATION_POLICY_KEEP\x10\x01\x12\x1c\n\x18ORIENTATION_POLICY_APPLY\x10\x02*\xb3\x01\n\x11\x42\x61\x63kgroundPattern\x12\"\n\x1e\x42\x41\x43KGROUND_PATTERN_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x42\x41\x43KGROUND_PATTERN_WHITE\x10\x01\x12\x1c\n\x18\x42\x41\x43KGROUND_PATTERN_BLACK\x10\x02\x12\x1b\n\x17\x42\x41\x43KGROUND_PATTERN_GRAY\x10\x03\x12!\n\x1d\x42\x41\x43KGROUND_PATTERN_CHESSBOARD\x10\x04*\x91\x01\n\x14TransparentFillStage\x12&\n\"TRANSPARENT_FILL_STAGE_UNSPECIFIED\x10\x00\x12(\n$TRANSPARENT_FILL_STAGE_BEFORE_RESIZE\x10\x01\x12\'\n#TRANSPARENT_FILL_STAGE_AFTER_RESIZE\x10\x02*d\n\x0bResultOrder\x12\x1c\n\x18RESULT_ORDER_UNSPECIFIED\x10\x00\x12\x1d\n\x19RESULT_ORDER_AS_COMPLETED\x10\x01\x12\x18\n\x14RESULT_ORDER_AS_SENT\x10\x02\x42P\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18monopath/v1/config.proto\x12\x0bmonopath.v1\x1a\x1amonopath/v1/location.proto\x1a\x19monopath/v1/options.proto\x1a\x18monopath/v1/tensor.proto\"\xa6\x01\n\x0fProcessorConfig\x12\x33\n\ncheckpoint\x18\x01 \x01(\x0b\x32\x1d.monopath.v1.CheckpointConfigH\x00\x12+\n\x06preset\x18\x02 \x01(\x0b\x32\x19.monopath.v1.PresetConfigH\x00\x12\'\n\x04kimi\x18\x0b \x01(\x0b\x32\x17.monopath.v1.KimiConfigH\x00\x42\x08\n\x06source\"\xe7\x01\n\x10\x43heckpointConfig\x12,\n\x18preprocessor_config_json\x18\x01 \x01(\tB\n\xa2\x9e$\x06\x08\x01\x30\x80\x80\x10\x12\x39\n\x0fresample_kernel\x18\x02 \x01(\x0e\x32\x1b.monopath.v1.ResampleKernelH\x00\x88\x01\x01\x12?\n\x12orientation_policy\x18\x03 \x01(\x0e\x32\x1e.monopath.v1.OrientationPolicyH\x01\x88\x01\x01\x42\x12\n\x10_resample_kernelB\x15\n\x13_orientation_policy\"\xce\x01\n\x0cPresetConfig\x12\x17\n\x04name\x18\x01 \x01(\tB\t\xa2\x9e$\x05\x08\x01\x30\x80\x01\x12\x39\n\x0fresample_kernel\x18\x02 \x01(\x0e\x32\x1b.monopath.v1.ResampleKernelH\x00\x88\x01\x01\x12?\n\x12orientation_policy\x18\x03 \x01(\x0e\x32\x1e.monopath.v1.OrientationPolicyH\x01\x88\x01\x01\x42\x12\n\x10_resample_kernelB\x15\n\x13_orientation_policy\"\xe1\x06\n\nKimiConfig\x12\x31\n\npatch_size\x18\x01 \x01(\rB\x18\xa2\x9e$\x14\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00P@H\x00\x88\x01\x01\x12\x38\n\x11merge_kernel_size\x18\x02 \x01(\rB\x18\xa2\x9e$\x14\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\x30@H\x01\x88\x01\x01\x12\x35\n\x0ein_patch_limit\x18\x03 \x01(\rB\x18\xa2\x9e$\x14\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\x30\x41H\x02\x88\x01\x01\x12>\n\x17patch_limit_on_one_side\x18\x04 \x01(\rB\x18\xa2\x9e$\x14\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\xb0@H\x03\x88\x01\x01\x12\x38\n\x13\x66ixed_output_tokens\x18\x05 \x01(\rB\x16\xa2\x9e$\x12\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\x30\x41H\x04\x88\x01\x01\x12\x36\n\nimage_mean\x18\x06 \x01(\x0b\x32\x1a.monopath.v1.ChannelValuesB\x06\xa2\x9e$\x02\x08\x01\x12>\n\timage_std\x18\x07 \x01(\x0b\x32\x1a.monopath.v1.ChannelValuesB\x0f\xa2\x9e$\x0b\x08\x01!\x00\x00\x00\x00\x00\x00\x00\x00\x12\x41\n\x15transparent_bg_config\x18\x08 \x01(\x0b\x32\".monopath.v1.TransparentBackground\x12I\n\x19transparent_bg_fill_stage\x18\t \x01(\x0e\x32!.monopath.v1.TransparentFillStageH\x05\x88\x01\x01\x12\x39\n\x0fresample_kernel\x18\n \x01(\x0e\x32\x1b.monopath.v1.ResampleKernelH\x06\x88\x01\x01\x12?\n\x12orientation_policy\x18\x0b \x01(\x0e\x32\x1e.monopath.v1.OrientationPolicyH\x07\x88\x01\x01\x42\r\n\x0b_patch_sizeB\x14\n\x12_merge_kernel_sizeB\x11\n\x0f_in_patch_limitB\x1a\n\x18_patch_limit_on_one_sideB\x16\n\x14_fixed_output_tokensB\x1c\n\x1a_transparent_bg_fill_stageB\x12\n\x10_resample_kernelB\x15\n\x13_orientation_policy\"{\n\rChannelValues\x12\x18\n\x03red\x18\x01 \x01(\x01\x42\x06\xa2\x9e$\x02\x08\x01H\x00\x88\x01\x01\x12\x1a\n\x05green\x18\x02 \x01(\x01\x42\x06\xa2\x9e$\x02\x08\x01H\x01\x88\x01\x01\x12\x19\n\x04\x62lue\x18\x03 \x01(\x01\x42\x06\xa2\x9e$\x02\x08\x01H\x02\x88\x01\x01\x42\x06\n\x04_redB\x08\n\x06_greenB\x07\n\x05_blue\"\x8a\x03\n\x15TransparentBackground\x12/\n\x07pattern\x18\x01 \x01(\x0e\x32\x1e.monopath.v1.BackgroundPattern\x12;\n\x16\x63hessboard_square_size\x18\x02 \x01(\rB\x16\xa2\x9e$\x12\x11\x00\x00\x00\x00\x00\x00\xf0?\x19\x00\x00\x00\x00\x00\x00\xf0@H\x00\x88\x01\x01\x12*\n\x1d\x63hessboard_square_on_top_left\x18\x03 \x01(\x08H\x01\x88\x01\x01\x12\x32\n\x16\x63hessboard_white_value\x18\x04 \x01(\rB\r\xa2\x9e$\t\x19\x00\x00\x00\x00\x00\xe0o@H\x02\x88\x01\x01\x12\x31\n\x15\x63hessboard_gray_value\x18\x05 \x01(\rB\r\xa2\x9e$\t\x19\x00\x00\x00\x00\x00\xe0o@H\x03\x88\x01\x01\x42\x19\n\x17_chessboard_square_sizeB \n\x1e_chessboard_square_on_top_leftB\x19\n\x17_chessboard_white_valueB\x18\n\x16_chessboard_gray_value\"\xa4\x02\n\x0cOutputConfig\x12(\n\tdata_type\x18\x01 \x01(\x0e\x32\x15.monopath.v1.DataType\x12\'\n\x05order\x18\x02 \x01(\x0e\x32\x18.monopath.v1.ResultOrder\x12\x14\n\x0c\x62ypass_cache\x18\x03 \x01(\x08\x12.\n\x06inline\x18\x0b \x01(\x0b\x32\x1c.monopath.v1.InlineTransportH\x00\x12;\n\rshared_memory\x18\x0c \x01(\x0b\x32\".monopath.v1.SharedMemoryTransportH\x00\x12\x31\n\x08\x63uda_ipc\x18\r \x01(\x0b\x32\x1d.monopath.v1.CudaIpcTransportH\x00\x42\x0b\n\ttransport\"S\n\x0fInlineTransport\x12\x30\n\x0b\x63hunk_bytes\x18\x01 \x01(\rB\x16\xa2\x9e$\x12\x11\x00\x00\x00\x00\x00\x00\xb0@\x19\x00\x00\x00\x00\x00\x00\x30\x41H\x00\x88\x01\x01\x42\x0e\n\x0c_chunk_bytes\"F\n\x15SharedMemoryTransport\x12-\n\x05probe\x18\x01 \x01(\x0b\x32\x1e.monopath.v1.SharedMemoryProbe\"i\n\x10\x43udaIpcTransport\x12\x17\n\x07\x62oot_id\x18\x01 \x01(\tB\x06\xa2\x9e$\x02\x30@\x12\x1d\n\rpid_namespace\x18\x02 \x01(\tB\x06\xa2\x9e$\x02\x30@\x12\x1d\n\x0c\x64\x65vice_uuids\x18\x03 \x03(\tB\x07\xa2\x9e$\x03\x30\x80\x02*\x90\x01\n\x0eResampleKernel\x12\x1f\n\x1bRESAMPLE_KERNEL_UNSPECIFIED\x10\x00\x12\x1d\n\x19RESAMPLE_KERNEL_PILLOW_11\x10\x01\x12\x1f\n\x1bRESAMPLE_KERNEL_PILLOW_12_2\x10\x02\x12\x1d\n\x19RESAMPLE_KERNEL_PILLOW_13\x10\x03*r\n\x11OrientationPolicy\x12\"\n\x1eORIENTATION_POLICY_UNSPECIFIED\x10\x00\x12\x1b\n\x17ORIENTATION_POLICY_KEEP\x10\x01\x12\x1c\n\x18ORIENTATION_POLICY_APPLY\x10\x02*\xb3\x01\n\x11\x42\x61\x63kgroundPattern\x12\"\n\x1e\x42\x41\x43KGROUND_PATTERN_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x42\x41\x43KGROUND_PATTERN_WHITE\x10\x01\x12\x1c\n\x18\x42\x41\x43KGROUND_PATTERN_BLACK\x10\x02\x12\x1b\n\x17\x42\x41\x43KGROUND_PATTERN_GRAY\x10\x03\x12!\n\x1d\x42\x41\x43KGROUND_PATTERN_CHESSBOARD\x10\x04*\x91\x01\n\x14TransparentFillStage\x12&\n\"TRANSPARENT_FILL_STAGE_UNSPECIFIED\x10\x00\x12(\n$TRANSPARENT_FILL_STAGE_BEFORE_RESIZE\x10\x01\x12\'\n#TRANSPARENT_FILL_STAGE_AFTER_RESIZE\x10\x02*d\n\x0bResultOrder\x12\x1c\n\x18RESULT_ORDER_UNSPECIFIED\x10\x00\x12\x1d\n\x19RESULT_ORDER_AS_COMPLETED\x10\x01\x12\x18\n\x14RESULT_ORDER_AS_SENT\x10\x02\x42P\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -66,34 +67,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRANSPARENTBACKGROUND'].fields_by_name['chessboard_gray_value']._serialized_options = b'\242\236$\t\031\000\000\000\000\000\340o@'
   _globals['_INLINETRANSPORT'].fields_by_name['chunk_bytes']._loaded_options = None
   _globals['_INLINETRANSPORT'].fields_by_name['chunk_bytes']._serialized_options = b'\242\236$\022\021\000\000\000\000\000\000\260@\031\000\000\000\000\000\0000A'
-  _globals['_RESAMPLEKERNEL']._serialized_start=2500
-  _globals['_RESAMPLEKERNEL']._serialized_end=2644
-  _globals['_ORIENTATIONPOLICY']._serialized_start=2646
-  _globals['_ORIENTATIONPOLICY']._serialized_end=2760
-  _globals['_BACKGROUNDPATTERN']._serialized_start=2763
-  _globals['_BACKGROUNDPATTERN']._serialized_end=2942
-  _globals['_TRANSPARENTFILLSTAGE']._serialized_start=2945
-  _globals['_TRANSPARENTFILLSTAGE']._serialized_end=3090
-  _globals['_RESULTORDER']._serialized_start=3092
-  _globals['_RESULTORDER']._serialized_end=3192
-  _globals['_PROCESSORCONFIG']._serialized_start=95
-  _globals['_PROCESSORCONFIG']._serialized_end=261
-  _globals['_CHECKPOINTCONFIG']._serialized_start=264
-  _globals['_CHECKPOINTCONFIG']._serialized_end=495
-  _globals['_PRESETCONFIG']._serialized_start=498
-  _globals['_PRESETCONFIG']._serialized_end=704
-  _globals['_KIMICONFIG']._serialized_start=707
-  _globals['_KIMICONFIG']._serialized_end=1572
-  _globals['_CHANNELVALUES']._serialized_start=1574
-  _globals['_CHANNELVALUES']._serialized_end=1697
-  _globals['_TRANSPARENTBACKGROUND']._serialized_start=1700
-  _globals['_TRANSPARENTBACKGROUND']._serialized_end=2094
-  _globals['_OUTPUTCONFIG']._serialized_start=2097
-  _globals['_OUTPUTCONFIG']._serialized_end=2367
-  _globals['_INLINETRANSPORT']._serialized_start=2369
-  _globals['_INLINETRANSPORT']._serialized_end=2452
-  _globals['_SHAREDMEMORYTRANSPORT']._serialized_start=2454
-  _globals['_SHAREDMEMORYTRANSPORT']._serialized_end=2477
-  _globals['_CUDAIPCTRANSPORT']._serialized_start=2479
-  _globals['_CUDAIPCTRANSPORT']._serialized_end=2497
+  _globals['_CUDAIPCTRANSPORT'].fields_by_name['boot_id']._loaded_options = None
+  _globals['_CUDAIPCTRANSPORT'].fields_by_name['boot_id']._serialized_options = b'\242\236$\0020@'
+  _globals['_CUDAIPCTRANSPORT'].fields_by_name['pid_namespace']._loaded_options = None
+  _globals['_CUDAIPCTRANSPORT'].fields_by_name['pid_namespace']._serialized_options = b'\242\236$\0020@'
+  _globals['_CUDAIPCTRANSPORT'].fields_by_name['device_uuids']._loaded_options = None
+  _globals['_CUDAIPCTRANSPORT'].fields_by_name['device_uuids']._serialized_options = b'\242\236$\0030\200\002'
+  _globals['_RESAMPLEKERNEL']._serialized_start=2684
+  _globals['_RESAMPLEKERNEL']._serialized_end=2828
+  _globals['_ORIENTATIONPOLICY']._serialized_start=2830
+  _globals['_ORIENTATIONPOLICY']._serialized_end=2944
+  _globals['_BACKGROUNDPATTERN']._serialized_start=2947
+  _globals['_BACKGROUNDPATTERN']._serialized_end=3126
+  _globals['_TRANSPARENTFILLSTAGE']._serialized_start=3129
+  _globals['_TRANSPARENTFILLSTAGE']._serialized_end=3274
+  _globals['_RESULTORDER']._serialized_start=3276
+  _globals['_RESULTORDER']._serialized_end=3376
+  _globals['_PROCESSORCONFIG']._serialized_start=123
+  _globals['_PROCESSORCONFIG']._serialized_end=289
+  _globals['_CHECKPOINTCONFIG']._serialized_start=292
+  _globals['_CHECKPOINTCONFIG']._serialized_end=523
+  _globals['_PRESETCONFIG']._serialized_start=526
+  _globals['_PRESETCONFIG']._serialized_end=732
+  _globals['_KIMICONFIG']._serialized_start=735
+  _globals['_KIMICONFIG']._serialized_end=1600
+  _globals['_CHANNELVALUES']._serialized_start=1602
+  _globals['_CHANNELVALUES']._serialized_end=1725
+  _globals['_TRANSPARENTBACKGROUND']._serialized_start=1728
+  _globals['_TRANSPARENTBACKGROUND']._serialized_end=2122
+  _globals['_OUTPUTCONFIG']._serialized_start=2125
+  _globals['_OUTPUTCONFIG']._serialized_end=2417
+  _globals['_INLINETRANSPORT']._serialized_start=2419
+  _globals['_INLINETRANSPORT']._serialized_end=2502
+  _globals['_SHAREDMEMORYTRANSPORT']._serialized_start=2504
+  _globals['_SHAREDMEMORYTRANSPORT']._serialized_end=2574
+  _globals['_CUDAIPCTRANSPORT']._serialized_start=2576
+  _globals['_CUDAIPCTRANSPORT']._serialized_end=2681
 # @@protoc_insertion_point(module_scope)

@@ -4,9 +4,12 @@ isort:skip_file
 """
 
 import builtins
+import collections.abc
 import google.protobuf.descriptor
+import google.protobuf.internal.containers
 import google.protobuf.internal.enum_type_wrapper
 import google.protobuf.message
+import monopath.v1.location_pb2
 import monopath.v1.tensor_pb2
 import sys
 import typing
@@ -413,6 +416,7 @@ class OutputConfig(google.protobuf.message.Message):
 
     DATA_TYPE_FIELD_NUMBER: builtins.int
     ORDER_FIELD_NUMBER: builtins.int
+    BYPASS_CACHE_FIELD_NUMBER: builtins.int
     INLINE_FIELD_NUMBER: builtins.int
     SHARED_MEMORY_FIELD_NUMBER: builtins.int
     CUDA_IPC_FIELD_NUMBER: builtins.int
@@ -420,6 +424,8 @@ class OutputConfig(google.protobuf.message.Message):
     """Element type of the features."""
     order: Global___ResultOrder.ValueType
     """Order in which items end."""
+    bypass_cache: builtins.bool
+    """Make every item's features anew: neither take them from the server's cache nor put them there."""
     @property
     def inline(self) -> Global___InlineTransport:
         """In the response messages."""
@@ -437,12 +443,13 @@ class OutputConfig(google.protobuf.message.Message):
         *,
         data_type: monopath.v1.tensor_pb2.DataType.ValueType = ...,
         order: Global___ResultOrder.ValueType = ...,
+        bypass_cache: builtins.bool = ...,
         inline: Global___InlineTransport | None = ...,
         shared_memory: Global___SharedMemoryTransport | None = ...,
         cuda_ipc: Global___CudaIpcTransport | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["cuda_ipc", b"cuda_ipc", "inline", b"inline", "shared_memory", b"shared_memory", "transport", b"transport"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["cuda_ipc", b"cuda_ipc", "data_type", b"data_type", "inline", b"inline", "order", b"order", "shared_memory", b"shared_memory", "transport", b"transport"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["bypass_cache", b"bypass_cache", "cuda_ipc", b"cuda_ipc", "data_type", b"data_type", "inline", b"inline", "order", b"order", "shared_memory", b"shared_memory", "transport", b"transport"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["transport", b"transport"]) -> typing.Literal["inline", "shared_memory", "cuda_ipc"] | None: ...
 
 Global___OutputConfig: typing_extensions.TypeAlias = OutputConfig
@@ -469,24 +476,55 @@ Global___InlineTransport: typing_extensions.TypeAlias = InlineTransport
 
 @typing.final
 class SharedMemoryTransport(google.protobuf.message.Message):
-    """Features travel in shared memory; responses carry a handle, and the client releases it."""
+    """Features travel in shared memory: a response carries a handle, whose memory is leased to the client until it sends the
+    item's `Release`, the stream ends, or the lease runs out. Memory that was not released is never used for other features,
+    so bytes read late are still the item's own. Where the server has no shared memory left, an item's features come in
+    chunks instead. Items may carry handles too: their memory has to stay as it is until the item has ended.
+    """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    PROBE_FIELD_NUMBER: builtins.int
+    @property
+    def probe(self) -> monopath.v1.location_pb2.SharedMemoryProbe:
+        """A segment of the client's. Where the server does not find it, the stream is refused."""
+
     def __init__(
         self,
+        *,
+        probe: monopath.v1.location_pb2.SharedMemoryProbe | None = ...,
     ) -> None: ...
+    def HasField(self, field_name: typing.Literal["probe", b"probe"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["probe", b"probe"]) -> None: ...
 
 Global___SharedMemoryTransport: typing_extensions.TypeAlias = SharedMemoryTransport
 
 @typing.final
 class CudaIpcTransport(google.protobuf.message.Message):
-    """Features stay in the memory of the GPU; responses carry a handle, and the client releases it."""
+    """Features stay in the memory of the GPU: a response carries a handle, leased as shared memory is. Client and server run on
+    one host, in one PID namespace, and see the same GPU; the stream is refused where they do not.
+    """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    BOOT_ID_FIELD_NUMBER: builtins.int
+    PID_NAMESPACE_FIELD_NUMBER: builtins.int
+    DEVICE_UUIDS_FIELD_NUMBER: builtins.int
+    boot_id: builtins.str
+    """The client's /proc/sys/kernel/random/boot_id."""
+    pid_namespace: builtins.str
+    """What the client's /proc/self/ns/pid points to, such as "pid:[4026531836]"."""
+    @property
+    def device_uuids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """UUIDs of the GPUs that the client sees, as their driver prints them."""
+
     def __init__(
         self,
+        *,
+        boot_id: builtins.str = ...,
+        pid_namespace: builtins.str = ...,
+        device_uuids: collections.abc.Iterable[builtins.str] | None = ...,
     ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["boot_id", b"boot_id", "device_uuids", b"device_uuids", "pid_namespace", b"pid_namespace"]) -> None: ...
 
 Global___CudaIpcTransport: typing_extensions.TypeAlias = CudaIpcTransport

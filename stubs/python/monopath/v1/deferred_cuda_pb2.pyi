@@ -136,10 +136,13 @@ class DeferredCudaCompletion(google.protobuf.message.Message):
     LABEL_FIELD_NUMBER: builtins.int
     PROVENANCE_FIELD_NUMBER: builtins.int
     TIMINGS_FIELD_NUMBER: builtins.int
+    CACHE_FIELD_NUMBER: builtins.int
     id: builtins.int
     """The item."""
     label: builtins.str
     """The item's label, as sent."""
+    cache: monopath.v1.event_pb2.CacheOutcome.ValueType
+    """Whether the features were made for this item."""
     @property
     def provenance(self) -> monopath.v1.event_pb2.Provenance:
         """From what and by what the features were made."""
@@ -155,8 +158,9 @@ class DeferredCudaCompletion(google.protobuf.message.Message):
         label: builtins.str = ...,
         provenance: monopath.v1.event_pb2.Provenance | None = ...,
         timings: monopath.v1.event_pb2.ItemTimings | None = ...,
+        cache: monopath.v1.event_pb2.CacheOutcome.ValueType = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["provenance", b"provenance", "timings", b"timings"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id", "label", b"label", "provenance", b"provenance", "timings", b"timings"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["cache", b"cache", "id", b"id", "label", b"label", "provenance", b"provenance", "timings", b"timings"]) -> None: ...
 
 Global___DeferredCudaCompletion: typing_extensions.TypeAlias = DeferredCudaCompletion

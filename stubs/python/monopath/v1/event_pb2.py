@@ -26,11 +26,12 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from monopath.v1 import config_pb2 as monopath_dot_v1_dot_config__pb2
 from monopath.v1 import error_pb2 as monopath_dot_v1_dot_error__pb2
 from monopath.v1 import geometry_pb2 as monopath_dot_v1_dot_geometry__pb2
+from monopath.v1 import location_pb2 as monopath_dot_v1_dot_location__pb2
 from monopath.v1 import path_pb2 as monopath_dot_v1_dot_path__pb2
 from monopath.v1 import tensor_pb2 as monopath_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17monopath/v1/event.proto\x12\x0bmonopath.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18monopath/v1/config.proto\x1a\x17monopath/v1/error.proto\x1a\x1amonopath/v1/geometry.proto\x1a\x16monopath/v1/path.proto\x1a\x18monopath/v1/tensor.proto\"\x15\n\x07Release\x12\n\n\x02id\x18\x01 \x01(\x05\"\x1a\n\x0c\x43\x61ncellation\x12\n\n\x02id\x18\x01 \x01(\x05\"\xad\x02\n\x05Ready\x12,\n\x04path\x18\x01 \x01(\x0e\x32\x1e.monopath.v1.PreprocessingPath\x12/\n\tprocessor\x18\x02 \x01(\x0b\x32\x1c.monopath.v1.ProcessorConfig\x12\x15\n\rconfig_sha256\x18\x03 \x01(\x0c\x12-\n\x08warnings\x18\x04 \x03(\x0b\x32\x1b.monopath.v1.FieldViolation\x12)\n\x06limits\x18\x05 \x01(\x0b\x32\x19.monopath.v1.StreamLimits\x12,\n\x0fnormalize_table\x18\x06 \x01(\x0b\x32\x13.monopath.v1.Tensor\x12\x0e\n\x06\x64\x65vice\x18\x07 \x01(\t\x12\x16\n\x0eserver_version\x18\x08 \x01(\t\"\x82\x02\n\x0cStreamLimits\x12\x1c\n\x14max_unfinished_items\x18\x01 \x01(\r\x12\x1c\n\x14max_unfinished_bytes\x18\x02 \x01(\x04\x12\x17\n\x0fmax_image_bytes\x18\x03 \x01(\r\x12\x19\n\x11max_image_side_px\x18\x04 \x01(\r\x12\x18\n\x10max_image_pixels\x18\x05 \x01(\r\x12\x19\n\x11max_feature_bytes\x18\x06 \x01(\r\x12\x19\n\x11max_request_bytes\x18\x07 \x01(\r\x12\x13\n\x0b\x63hunk_bytes\x18\x08 \x01(\r\x12\x1d\n\x15max_unfinished_pixels\x18\t \x01(\r\"j\n\x08ItemPlan\x12\n\n\x02id\x18\x01 \x01(\x05\x12,\n\x04path\x18\x02 \x01(\x0e\x32\x1e.monopath.v1.PreprocessingPath\x12$\n\x04plan\x18\x03 \x01(\x0b\x32\x16.monopath.v1.ImagePlan\"\xf2\x01\n\nProvenance\x12,\n\x04path\x18\x01 \x01(\x0e\x32\x1e.monopath.v1.PreprocessingPath\x12\x15\n\rconfig_sha256\x18\x02 \x01(\x0c\x12\x16\n\x0e\x63ontent_sha256\x18\x03 \x01(\x0c\x12\x34\n\x0fresample_kernel\x18\x04 \x01(\x0e\x32\x1b.monopath.v1.ResampleKernel\x12!\n\x05route\x18\x05 \x01(\x0e\x32\x12.monopath.v1.Route\x12\x16\n\x0epillow_version\x18\x06 \x01(\t\x12\x16\n\x0eserver_version\x18\x07 \x01(\t\"\xc3\x01\n\x0bItemTimings\x12+\n\x08planning\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06queued\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x64\x65\x63oding\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0ctransforming\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x95\x01\n\x07Summary\x12\x16\n\x0e\x61\x63\x63\x65pted_count\x18\x01 \x01(\r\x12\x17\n\x0f\x63ompleted_count\x18\x02 \x01(\r\x12\x14\n\x0c\x66\x61iled_count\x18\x03 \x01(\r\x12\x17\n\x0f\x63\x61ncelled_count\x18\x04 \x01(\r\x12\x16\n\x0ereceived_bytes\x18\x05 \x01(\x04\x12\x12\n\nsent_bytes\x18\x06 \x01(\x04\"3\n\x06Goaway\x12)\n\x06reason\x18\x01 \x01(\x0e\x32\x19.monopath.v1.GoawayReason*i\n\x05Route\x12\x15\n\x11ROUTE_UNSPECIFIED\x10\x00\x12\x10\n\x0cROUTE_CLIENT\x10\x01\x12\x0e\n\nROUTE_HOST\x10\x02\x12\x15\n\x11ROUTE_HOST_PILLOW\x10\x03\x12\x10\n\x0cROUTE_DEVICE\x10\x04*g\n\x0cGoawayReason\x12\x1d\n\x19GOAWAY_REASON_UNSPECIFIED\x10\x00\x12\x1a\n\x16GOAWAY_REASON_DRAINING\x10\x01\x12\x1c\n\x18GOAWAY_REASON_STREAM_AGE\x10\x02\x42P\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17monopath/v1/event.proto\x12\x0bmonopath.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18monopath/v1/config.proto\x1a\x17monopath/v1/error.proto\x1a\x1amonopath/v1/geometry.proto\x1a\x1amonopath/v1/location.proto\x1a\x16monopath/v1/path.proto\x1a\x18monopath/v1/tensor.proto\"\x15\n\x07Release\x12\n\n\x02id\x18\x01 \x01(\x05\"\x1a\n\x0c\x43\x61ncellation\x12\n\n\x02id\x18\x01 \x01(\x05\"\x91\x03\n\x05Ready\x12,\n\x04path\x18\x01 \x01(\x0e\x32\x1e.monopath.v1.PreprocessingPath\x12/\n\tprocessor\x18\x02 \x01(\x0b\x32\x1c.monopath.v1.ProcessorConfig\x12\x15\n\rconfig_sha256\x18\x03 \x01(\x0c\x12-\n\x08warnings\x18\x04 \x03(\x0b\x32\x1b.monopath.v1.FieldViolation\x12)\n\x06limits\x18\x05 \x01(\x0b\x32\x19.monopath.v1.StreamLimits\x12,\n\x0fnormalize_table\x18\x06 \x01(\x0b\x32\x13.monopath.v1.Tensor\x12\x0e\n\x06\x64\x65vice\x18\x07 \x01(\t\x12\x16\n\x0eserver_version\x18\x08 \x01(\t\x12\x35\n\rshared_memory\x18\t \x01(\x0b\x32\x1e.monopath.v1.SharedMemoryOffer\x12+\n\x08\x63uda_ipc\x18\n \x01(\x0b\x32\x19.monopath.v1.CudaIpcOffer\"t\n\x11SharedMemoryOffer\x12-\n\x05probe\x18\x01 \x01(\x0b\x32\x1e.monopath.v1.SharedMemoryProbe\x12\x30\n\rlease_timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"z\n\x0c\x43udaIpcOffer\x12)\n\x05probe\x18\x01 \x01(\x0b\x32\x1a.monopath.v1.CudaIpcHandle\x12\r\n\x05nonce\x18\x02 \x01(\x0c\x12\x30\n\rlease_timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x82\x02\n\x0cStreamLimits\x12\x1c\n\x14max_unfinished_items\x18\x01 \x01(\r\x12\x1c\n\x14max_unfinished_bytes\x18\x02 \x01(\x04\x12\x17\n\x0fmax_image_bytes\x18\x03 \x01(\r\x12\x19\n\x11max_image_side_px\x18\x04 \x01(\r\x12\x18\n\x10max_image_pixels\x18\x05 \x01(\r\x12\x19\n\x11max_feature_bytes\x18\x06 \x01(\r\x12\x19\n\x11max_request_bytes\x18\x07 \x01(\r\x12\x13\n\x0b\x63hunk_bytes\x18\x08 \x01(\r\x12\x1d\n\x15max_unfinished_pixels\x18\t \x01(\r\"j\n\x08ItemPlan\x12\n\n\x02id\x18\x01 \x01(\x05\x12,\n\x04path\x18\x02 \x01(\x0e\x32\x1e.monopath.v1.PreprocessingPath\x12$\n\x04plan\x18\x03 \x01(\x0b\x32\x16.monopath.v1.ImagePlan\"\xf2\x01\n\nProvenance\x12,\n\x04path\x18\x01 \x01(\x0e\x32\x1e.monopath.v1.PreprocessingPath\x12\x15\n\rconfig_sha256\x18\x02 \x01(\x0c\x12\x16\n\x0e\x63ontent_sha256\x18\x03 \x01(\x0c\x12\x34\n\x0fresample_kernel\x18\x04 \x01(\x0e\x32\x1b.monopath.v1.ResampleKernel\x12!\n\x05route\x18\x05 \x01(\x0e\x32\x12.monopath.v1.Route\x12\x16\n\x0epillow_version\x18\x06 \x01(\t\x12\x16\n\x0eserver_version\x18\x07 \x01(\t\"\xc3\x01\n\x0bItemTimings\x12+\n\x08planning\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06queued\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x64\x65\x63oding\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0ctransforming\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xad\x01\n\x07Summary\x12\x16\n\x0e\x61\x63\x63\x65pted_count\x18\x01 \x01(\r\x12\x17\n\x0f\x63ompleted_count\x18\x02 \x01(\r\x12\x14\n\x0c\x66\x61iled_count\x18\x03 \x01(\r\x12\x17\n\x0f\x63\x61ncelled_count\x18\x04 \x01(\r\x12\x16\n\x0ereceived_bytes\x18\x05 \x01(\x04\x12\x12\n\nsent_bytes\x18\x06 \x01(\x04\x12\x16\n\x0e\x66\x61llback_count\x18\x07 \x01(\r\"3\n\x06Goaway\x12)\n\x06reason\x18\x01 \x01(\x0e\x32\x19.monopath.v1.GoawayReason*i\n\x05Route\x12\x15\n\x11ROUTE_UNSPECIFIED\x10\x00\x12\x10\n\x0cROUTE_CLIENT\x10\x01\x12\x0e\n\nROUTE_HOST\x10\x02\x12\x15\n\x11ROUTE_HOST_PILLOW\x10\x03\x12\x10\n\x0cROUTE_DEVICE\x10\x04*\x92\x01\n\x0c\x43\x61\x63heOutcome\x12\x1d\n\x19\x43\x41\x43HE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43\x41\x43HE_OUTCOME_BYPASSED\x10\x01\x12\x16\n\x12\x43\x41\x43HE_OUTCOME_MISS\x10\x02\x12\x15\n\x11\x43\x41\x43HE_OUTCOME_HIT\x10\x03\x12\x18\n\x14\x43\x41\x43HE_OUTCOME_JOINED\x10\x04*g\n\x0cGoawayReason\x12\x1d\n\x19GOAWAY_REASON_UNSPECIFIED\x10\x00\x12\x1a\n\x16GOAWAY_REASON_DRAINING\x10\x01\x12\x1c\n\x18GOAWAY_REASON_STREAM_AGE\x10\x02\x42P\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,26 +39,32 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'monopath.v1.event_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016io.monopath.v1P\001Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1'
-  _globals['_ROUTE']._serialized_start=1573
-  _globals['_ROUTE']._serialized_end=1678
-  _globals['_GOAWAYREASON']._serialized_start=1680
-  _globals['_GOAWAYREASON']._serialized_end=1783
-  _globals['_RELEASE']._serialized_start=201
-  _globals['_RELEASE']._serialized_end=222
-  _globals['_CANCELLATION']._serialized_start=224
-  _globals['_CANCELLATION']._serialized_end=250
-  _globals['_READY']._serialized_start=253
-  _globals['_READY']._serialized_end=554
-  _globals['_STREAMLIMITS']._serialized_start=557
-  _globals['_STREAMLIMITS']._serialized_end=815
-  _globals['_ITEMPLAN']._serialized_start=817
-  _globals['_ITEMPLAN']._serialized_end=923
-  _globals['_PROVENANCE']._serialized_start=926
-  _globals['_PROVENANCE']._serialized_end=1168
-  _globals['_ITEMTIMINGS']._serialized_start=1171
-  _globals['_ITEMTIMINGS']._serialized_end=1366
-  _globals['_SUMMARY']._serialized_start=1369
-  _globals['_SUMMARY']._serialized_end=1518
-  _globals['_GOAWAY']._serialized_start=1520
-  _globals['_GOAWAY']._serialized_end=1571
+  _globals['_ROUTE']._serialized_start=1967
+  _globals['_ROUTE']._serialized_end=2072
+  _globals['_CACHEOUTCOME']._serialized_start=2075
+  _globals['_CACHEOUTCOME']._serialized_end=2221
+  _globals['_GOAWAYREASON']._serialized_start=2223
+  _globals['_GOAWAYREASON']._serialized_end=2326
+  _globals['_RELEASE']._serialized_start=229
+  _globals['_RELEASE']._serialized_end=250
+  _globals['_CANCELLATION']._serialized_start=252
+  _globals['_CANCELLATION']._serialized_end=278
+  _globals['_READY']._serialized_start=281
+  _globals['_READY']._serialized_end=682
+  _globals['_SHAREDMEMORYOFFER']._serialized_start=684
+  _globals['_SHAREDMEMORYOFFER']._serialized_end=800
+  _globals['_CUDAIPCOFFER']._serialized_start=802
+  _globals['_CUDAIPCOFFER']._serialized_end=924
+  _globals['_STREAMLIMITS']._serialized_start=927
+  _globals['_STREAMLIMITS']._serialized_end=1185
+  _globals['_ITEMPLAN']._serialized_start=1187
+  _globals['_ITEMPLAN']._serialized_end=1293
+  _globals['_PROVENANCE']._serialized_start=1296
+  _globals['_PROVENANCE']._serialized_end=1538
+  _globals['_ITEMTIMINGS']._serialized_start=1541
+  _globals['_ITEMTIMINGS']._serialized_end=1736
+  _globals['_SUMMARY']._serialized_start=1739
+  _globals['_SUMMARY']._serialized_end=1912
+  _globals['_GOAWAY']._serialized_start=1914
+  _globals['_GOAWAY']._serialized_end=1965
 # @@protoc_insertion_point(module_scope)

@@ -13,6 +13,7 @@ import google.protobuf.message
 import monopath.v1.config_pb2
 import monopath.v1.error_pb2
 import monopath.v1.geometry_pb2
+import monopath.v1.location_pb2
 import monopath.v1.path_pb2
 import monopath.v1.tensor_pb2
 import sys
@@ -56,6 +57,38 @@ ROUTE_HOST_PILLOW: Route.ValueType  # 3
 ROUTE_DEVICE: Route.ValueType  # 4
 """In the GPU's kernels."""
 Global___Route: typing_extensions.TypeAlias = Route
+
+class _CacheOutcome:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _CacheOutcomeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_CacheOutcome.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    CACHE_OUTCOME_UNSPECIFIED: _CacheOutcome.ValueType  # 0
+    """Not an outcome. Never sent."""
+    CACHE_OUTCOME_BYPASSED: _CacheOutcome.ValueType  # 1
+    """Not asked: the client did not want it, or the server has none."""
+    CACHE_OUTCOME_MISS: _CacheOutcome.ValueType  # 2
+    """Made for this item."""
+    CACHE_OUTCOME_HIT: _CacheOutcome.ValueType  # 3
+    """Taken from the cache."""
+    CACHE_OUTCOME_JOINED: _CacheOutcome.ValueType  # 4
+    """Made for another item with the same content at the same time, and shared with it."""
+
+class CacheOutcome(_CacheOutcome, metaclass=_CacheOutcomeEnumTypeWrapper):
+    """What the server's cache had to do with an item's features. They are the same bytes in any case."""
+
+CACHE_OUTCOME_UNSPECIFIED: CacheOutcome.ValueType  # 0
+"""Not an outcome. Never sent."""
+CACHE_OUTCOME_BYPASSED: CacheOutcome.ValueType  # 1
+"""Not asked: the client did not want it, or the server has none."""
+CACHE_OUTCOME_MISS: CacheOutcome.ValueType  # 2
+"""Made for this item."""
+CACHE_OUTCOME_HIT: CacheOutcome.ValueType  # 3
+"""Taken from the cache."""
+CACHE_OUTCOME_JOINED: CacheOutcome.ValueType  # 4
+"""Made for another item with the same content at the same time, and shared with it."""
+Global___CacheOutcome: typing_extensions.TypeAlias = CacheOutcome
 
 class _GoawayReason:
     ValueType = typing.NewType("ValueType", builtins.int)
@@ -131,6 +164,8 @@ class Ready(google.protobuf.message.Message):
     NORMALIZE_TABLE_FIELD_NUMBER: builtins.int
     DEVICE_FIELD_NUMBER: builtins.int
     SERVER_VERSION_FIELD_NUMBER: builtins.int
+    SHARED_MEMORY_FIELD_NUMBER: builtins.int
+    CUDA_IPC_FIELD_NUMBER: builtins.int
     path: monopath.v1.path_pb2.PreprocessingPath.ValueType
     """The path of this stream."""
     config_sha256: builtins.bytes
@@ -155,6 +190,14 @@ class Ready(google.protobuf.message.Message):
     def normalize_table(self) -> monopath.v1.tensor_pb2.Tensor:
         """For UINT8 features: the value of each channel (3) and pixel value (256), FLOAT32 [3, 256]. Look-up finishes them."""
 
+    @property
+    def shared_memory(self) -> Global___SharedMemoryOffer:
+        """For streams over shared memory."""
+
+    @property
+    def cuda_ipc(self) -> Global___CudaIpcOffer:
+        """For streams over CUDA IPC."""
+
     def __init__(
         self,
         *,
@@ -166,11 +209,71 @@ class Ready(google.protobuf.message.Message):
         normalize_table: monopath.v1.tensor_pb2.Tensor | None = ...,
         device: builtins.str = ...,
         server_version: builtins.str = ...,
+        shared_memory: Global___SharedMemoryOffer | None = ...,
+        cuda_ipc: Global___CudaIpcOffer | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["limits", b"limits", "normalize_table", b"normalize_table", "processor", b"processor"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["config_sha256", b"config_sha256", "device", b"device", "limits", b"limits", "normalize_table", b"normalize_table", "path", b"path", "processor", b"processor", "server_version", b"server_version", "warnings", b"warnings"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["cuda_ipc", b"cuda_ipc", "limits", b"limits", "normalize_table", b"normalize_table", "processor", b"processor", "shared_memory", b"shared_memory"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["config_sha256", b"config_sha256", "cuda_ipc", b"cuda_ipc", "device", b"device", "limits", b"limits", "normalize_table", b"normalize_table", "path", b"path", "processor", b"processor", "server_version", b"server_version", "shared_memory", b"shared_memory", "warnings", b"warnings"]) -> None: ...
 
 Global___Ready: typing_extensions.TypeAlias = Ready
+
+@typing.final
+class SharedMemoryOffer(google.protobuf.message.Message):
+    """What a client needs to know of the server's shared memory."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PROBE_FIELD_NUMBER: builtins.int
+    LEASE_TIMEOUT_FIELD_NUMBER: builtins.int
+    @property
+    def probe(self) -> monopath.v1.location_pb2.SharedMemoryProbe:
+        """A segment of the server's. A client that does not find it ends the stream."""
+
+    @property
+    def lease_timeout(self) -> google.protobuf.duration_pb2.Duration:
+        """How long features stay leased without a release."""
+
+    def __init__(
+        self,
+        *,
+        probe: monopath.v1.location_pb2.SharedMemoryProbe | None = ...,
+        lease_timeout: google.protobuf.duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["lease_timeout", b"lease_timeout", "probe", b"probe"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["lease_timeout", b"lease_timeout", "probe", b"probe"]) -> None: ...
+
+Global___SharedMemoryOffer: typing_extensions.TypeAlias = SharedMemoryOffer
+
+@typing.final
+class CudaIpcOffer(google.protobuf.message.Message):
+    """What a client needs to know of the server's GPU memory."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PROBE_FIELD_NUMBER: builtins.int
+    NONCE_FIELD_NUMBER: builtins.int
+    LEASE_TIMEOUT_FIELD_NUMBER: builtins.int
+    nonce: builtins.bytes
+    """The bytes in it."""
+    @property
+    def probe(self) -> monopath.v1.location_pb2.CudaIpcHandle:
+        """Memory of the server's. A client that cannot open it, or finds other bytes in it, ends the stream."""
+
+    @property
+    def lease_timeout(self) -> google.protobuf.duration_pb2.Duration:
+        """How long features stay leased without a release."""
+
+    def __init__(
+        self,
+        *,
+        probe: monopath.v1.location_pb2.CudaIpcHandle | None = ...,
+        nonce: builtins.bytes = ...,
+        lease_timeout: google.protobuf.duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["lease_timeout", b"lease_timeout", "probe", b"probe"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["lease_timeout", b"lease_timeout", "nonce", b"nonce", "probe", b"probe"]) -> None: ...
+
+Global___CudaIpcOffer: typing_extensions.TypeAlias = CudaIpcOffer
 
 @typing.final
 class StreamLimits(google.protobuf.message.Message):
@@ -344,6 +447,7 @@ class Summary(google.protobuf.message.Message):
     CANCELLED_COUNT_FIELD_NUMBER: builtins.int
     RECEIVED_BYTES_FIELD_NUMBER: builtins.int
     SENT_BYTES_FIELD_NUMBER: builtins.int
+    FALLBACK_COUNT_FIELD_NUMBER: builtins.int
     accepted_count: builtins.int
     """Items accepted. The sum of the three below."""
     completed_count: builtins.int
@@ -353,9 +457,11 @@ class Summary(google.protobuf.message.Message):
     cancelled_count: builtins.int
     """Items that ended with the error CANCELLED."""
     received_bytes: builtins.int
-    """Bytes of images or features received."""
+    """Bytes of images or features received, however they came."""
     sent_bytes: builtins.int
-    """Bytes of features sent."""
+    """Bytes of features sent, however they went."""
+    fallback_count: builtins.int
+    """Items whose features were sent in chunks because no shared memory was left."""
     def __init__(
         self,
         *,
@@ -365,8 +471,9 @@ class Summary(google.protobuf.message.Message):
         cancelled_count: builtins.int = ...,
         received_bytes: builtins.int = ...,
         sent_bytes: builtins.int = ...,
+        fallback_count: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["accepted_count", b"accepted_count", "cancelled_count", b"cancelled_count", "completed_count", b"completed_count", "failed_count", b"failed_count", "received_bytes", b"received_bytes", "sent_bytes", b"sent_bytes"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["accepted_count", b"accepted_count", "cancelled_count", b"cancelled_count", "completed_count", b"completed_count", "failed_count", b"failed_count", "fallback_count", b"fallback_count", "received_bytes", b"received_bytes", "sent_bytes", b"sent_bytes"]) -> None: ...
 
 Global___Summary: typing_extensions.TypeAlias = Summary
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from monopath.v1 import options_pb2 as monopath_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1amonopath/v1/location.proto\x12\x0bmonopath.v1\x1a\x19monopath/v1/options.proto\":\n\x0c\x46\x65\x61tureChunk\x12\x14\n\x0coffset_bytes\x18\x01 \x01(\r\x12\x14\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x42\x06\xa2\x9e$\x02(\x01\"m\n\x12SharedMemoryHandle\x12\x17\n\x04name\x18\x01 \x01(\tB\t\xa2\x9e$\x05\x08\x01\x30\x80\x01\x12\x14\n\x0coffset_bytes\x18\x02 \x01(\x04\x12\x14\n\x0clength_bytes\x18\x03 \x01(\x04\x12\x12\n\ngeneration\x18\x04 \x01(\x04\"\xaf\x01\n\rCudaIpcHandle\x12\x1d\n\x0b\x64\x65vice_uuid\x18\x01 \x01(\tB\x08\xa2\x9e$\x04\x08\x01\x30@\x12 \n\rmemory_handle\x18\x02 \x01(\x0c\x42\t\xa2\x9e$\x05\x08\x01\x30\x80\x02\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\x12\x14\n\x0clength_bytes\x18\x04 \x01(\x04\x12\x1d\n\x0c\x65vent_handle\x18\x05 \x01(\x0c\x42\x07\xa2\x9e$\x03\x30\x80\x02\x12\x12\n\ngeneration\x18\x06 \x01(\x04\x42P\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1amonopath/v1/location.proto\x12\x0bmonopath.v1\x1a\x19monopath/v1/options.proto\":\n\x0c\x46\x65\x61tureChunk\x12\x14\n\x0coffset_bytes\x18\x01 \x01(\r\x12\x14\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x42\x06\xa2\x9e$\x02(\x01\"m\n\x12SharedMemoryHandle\x12\x17\n\x04name\x18\x01 \x01(\tB\t\xa2\x9e$\x05\x08\x01\x30\x80\x01\x12\x14\n\x0coffset_bytes\x18\x02 \x01(\x04\x12\x14\n\x0clength_bytes\x18\x03 \x01(\x04\x12\x12\n\ngeneration\x18\x04 \x01(\x04\"E\n\x11SharedMemoryProbe\x12\x17\n\x04name\x18\x01 \x01(\tB\t\xa2\x9e$\x05\x08\x01\x30\x80\x01\x12\x17\n\x05nonce\x18\x02 \x01(\x0c\x42\x08\xa2\x9e$\x04\x08\x01\x30@\"\xaf\x01\n\rCudaIpcHandle\x12\x1d\n\x0b\x64\x65vice_uuid\x18\x01 \x01(\tB\x08\xa2\x9e$\x04\x08\x01\x30@\x12 \n\rmemory_handle\x18\x02 \x01(\x0c\x42\t\xa2\x9e$\x05\x08\x01\x30\x80\x02\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\x12\x14\n\x0clength_bytes\x18\x04 \x01(\x04\x12\x1d\n\x0c\x65vent_handle\x18\x05 \x01(\x0c\x42\x07\xa2\x9e$\x03\x30\x80\x02\x12\x12\n\ngeneration\x18\x06 \x01(\x04\x42P\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,6 +37,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FEATURECHUNK'].fields_by_name['data']._serialized_options = b'\242\236$\002(\001'
   _globals['_SHAREDMEMORYHANDLE'].fields_by_name['name']._loaded_options = None
   _globals['_SHAREDMEMORYHANDLE'].fields_by_name['name']._serialized_options = b'\242\236$\005\010\0010\200\001'
+  _globals['_SHAREDMEMORYPROBE'].fields_by_name['name']._loaded_options = None
+  _globals['_SHAREDMEMORYPROBE'].fields_by_name['name']._serialized_options = b'\242\236$\005\010\0010\200\001'
+  _globals['_SHAREDMEMORYPROBE'].fields_by_name['nonce']._loaded_options = None
+  _globals['_SHAREDMEMORYPROBE'].fields_by_name['nonce']._serialized_options = b'\242\236$\004\010\0010@'
   _globals['_CUDAIPCHANDLE'].fields_by_name['device_uuid']._loaded_options = None
   _globals['_CUDAIPCHANDLE'].fields_by_name['device_uuid']._serialized_options = b'\242\236$\004\010\0010@'
   _globals['_CUDAIPCHANDLE'].fields_by_name['memory_handle']._loaded_options = None
@@ -47,6 +51,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FEATURECHUNK']._serialized_end=128
   _globals['_SHAREDMEMORYHANDLE']._serialized_start=130
   _globals['_SHAREDMEMORYHANDLE']._serialized_end=239
-  _globals['_CUDAIPCHANDLE']._serialized_start=242
-  _globals['_CUDAIPCHANDLE']._serialized_end=417
+  _globals['_SHAREDMEMORYPROBE']._serialized_start=241
+  _globals['_SHAREDMEMORYPROBE']._serialized_end=310
+  _globals['_CUDAIPCHANDLE']._serialized_start=313
+  _globals['_CUDAIPCHANDLE']._serialized_end=488
 # @@protoc_insertion_point(module_scope)

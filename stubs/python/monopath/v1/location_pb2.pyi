@@ -42,7 +42,10 @@ Global___FeatureChunk: typing_extensions.TypeAlias = FeatureChunk
 
 @typing.final
 class SharedMemoryHandle(google.protobuf.message.Message):
-    """Bytes in a shared-memory segment of this host."""
+    """Bytes in a shared-memory segment: a file in the directory that client and server share, usually /dev/shm. Its name begins
+    with "monopath-". Who made a segment never makes it smaller; who reads it opens it for reading only, does not follow links,
+    and maps it read-only or private: the same memory may be leased to others too.
+    """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -57,7 +60,10 @@ class SharedMemoryHandle(google.protobuf.message.Message):
     length_bytes: builtins.int
     """How many bytes they are."""
     generation: builtins.int
-    """Use of this place in the segment; a handle of an earlier use is refused."""
+    """Which use of the memory this is. A server's: the segment begins with the 8 letters "monopath" and this number, 8 bytes
+    little-endian, as long as the lease lasts. A client's: larger than in every handle that it sent on the stream before;
+    the server refuses others.
+    """
     def __init__(
         self,
         *,
@@ -69,6 +75,28 @@ class SharedMemoryHandle(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["generation", b"generation", "length_bytes", b"length_bytes", "name", b"name", "offset_bytes", b"offset_bytes"]) -> None: ...
 
 Global___SharedMemoryHandle: typing_extensions.TypeAlias = SharedMemoryHandle
+
+@typing.final
+class SharedMemoryProbe(google.protobuf.message.Message):
+    """A segment with a secret in it, by which two processes find out whether they see the same shared memory."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: builtins.int
+    NONCE_FIELD_NUMBER: builtins.int
+    name: builtins.str
+    """Name of the segment, without a directory."""
+    nonce: builtins.bytes
+    """The segment's first bytes: 16 random ones or more."""
+    def __init__(
+        self,
+        *,
+        name: builtins.str = ...,
+        nonce: builtins.bytes = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["name", b"name", "nonce", b"nonce"]) -> None: ...
+
+Global___SharedMemoryProbe: typing_extensions.TypeAlias = SharedMemoryProbe
 
 @typing.final
 class CudaIpcHandle(google.protobuf.message.Message):
@@ -93,7 +121,7 @@ class CudaIpcHandle(google.protobuf.message.Message):
     event_handle: builtins.bytes
     """The driver's event handle; the consumer waits on it before it reads."""
     generation: builtins.int
-    """Use of this place in the memory; a handle of an earlier use is refused."""
+    """Which use of this place in the memory it is; counts up."""
     def __init__(
         self,
         *,
