@@ -100,7 +100,9 @@ Global___SharedMemoryProbe: typing_extensions.TypeAlias = SharedMemoryProbe
 
 @typing.final
 class CudaIpcHandle(google.protobuf.message.Message):
-    """Bytes in the memory of a GPU, exported by one process of this host to another."""
+    """Bytes in the memory of a GPU, exported by one process of this host to another. Before a client releases them it closes
+    the handle, with all its work on them done.
+    """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
