@@ -1,0 +1,190 @@
+"""The programs of this folder against a real monopath server, held to what monopath's own command line says.
+
+The server's program is $MONOPATH_BIN, or the one of the repository's .venv. Exit code 77: there is none.
+"""
+
+# Standard library only, and so unittest: whoever builds the C++ client need not have pytest.
+# ruff: noqa: PT009, S311, S603, T201
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import zlib
+from pathlib import Path
+from typing import Any, ClassVar
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+MONOPATH = Path(os.environ.get("MONOPATH_BIN") or REPOSITORY / ".venv" / "bin" / "monopath")
+SKIPPED = 77
+RUN_SECONDS = 60.0
+# The first start on a machine compiles the kernels.
+SERVER_SECONDS = 240.0
+STOP_SECONDS = 20.0
+
+
+def png(width_px: int, height_px: int) -> bytes:
+    """Return an RGB picture of noise under a gradient, so that no two of its patches are alike."""
+    noise = random.Random(width_px)
+    lines = b"".join(
+        b"\0"
+        + bytes(
+            (x * 255 // width_px + y * part + noise.randrange(32)) % 256 for x in range(width_px) for part in (0, 1, 3)
+        )
+        for y in range(height_px)
+    )
+
+    def block(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width_px, height_px, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + block(b"IHDR", header) + block(b"IDAT", zlib.compress(lines)) + block(b"IEND", b"")
+
+
+def unused_address() -> str:
+    """Return an address at which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{held.getsockname()[1]}"
+
+
+class EndToEnd(unittest.TestCase):
+    """One server and one folder for all tests."""
+
+    programs: ClassVar[argparse.Namespace]
+    address: ClassVar[str]
+    folder: ClassVar[Path]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Write the pictures and start the server; both are gone on every way out."""
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        small, large = png(61, 43), png(1900, 1300)
+        (cls.folder / "small.png").write_bytes(small)
+        (cls.folder / "large.png").write_bytes(large)
+        (cls.folder / "damaged.png").write_bytes(small[: len(small) // 2])
+
+        command = [str(MONOPATH), "serve", "--address", "127.0.0.1:0", "--cuda", "off"]
+        server = cls.enterClassContext(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        cls.addClassCleanup(cls.stop, server)
+        limit = threading.Timer(SERVER_SECONDS, server.kill)
+        limit.start()
+        cls.addClassCleanup(limit.cancel)
+        assert server.stdout is not None
+        ready = re.search(r"ready at (\S+)", server.stdout.readline())
+        assert ready, "Expected a server that says where it is ready, got none"
+        cls.address = ready[1]
+
+    @staticmethod
+    def stop(server: subprocess.Popen[str]) -> None:
+        """End the server, if need be by force."""
+        server.terminate()
+        try:
+            server.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+    def preprocess(
+        self, image: str, *, preset: str = "kimi-k3", address: str = ""
+    ) -> tuple[subprocess.CompletedProcess[str], Path]:
+        """Run the example on a picture, and return what came of it and where its features are."""
+        out = self.folder / "features.bin"
+        out.unlink(missing_ok=True)
+        arguments = [address or self.address, preset, str(self.folder / image), str(out)]
+        return self.run_program(self.programs.preprocess, *arguments), out
+
+    def run_program(self, *command: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a program to its end."""
+        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+
+    def expected(self, image: str, *options: str) -> dict[str, Any]:
+        """Return what monopath's own command line says of a picture."""
+        command = [str(MONOPATH), "preprocess", "--json", "--server", self.address, *options, str(self.folder / image)]
+        found: dict[str, Any] = json.loads(self.run_program(*command).stdout)
+        return found
+
+    def test_the_written_bytes_are_those_of_the_python_client(self) -> None:
+        for image in ("small.png", "large.png"):
+            for preset in ("kimi-k2.5", "kimi-k3"):
+                with self.subTest(image=image, preset=preset):
+                    done, out = self.preprocess(image, preset=preset)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    expected = self.expected(image, "--preset", preset, "--dtype", "float32")
+                    self.assertEqual(hashlib.sha256(out.read_bytes()).hexdigest(), expected["sha256"])
+                    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+                    self.assertEqual([int(side) for side in said["grid_thw"].split()], expected["grid_thw"])
+                    self.assertEqual(int(said["token_count"]), expected["token_count"])
+                    self.assertEqual(int(said["size_bytes"]), out.stat().st_size)
+
+    def test_a_damaged_image_is_told_in_a_line_and_writes_nothing(self) -> None:
+        done, out = self.preprocess("damaged.png")
+        self.assertEqual((done.returncode, done.stdout, out.exists()), (1, "", False))
+        self.assertRegex(done.stderr, r"\A\S+damaged\.png: IMAGE_DAMAGED: Expected [^\n]+\n\Z")
+
+    def test_an_image_that_is_not_there_is_told(self) -> None:
+        done, _ = self.preprocess("nowhere.png")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"nowhere\.png: No such file or directory\n\Z")
+
+    def test_an_unknown_preset_names_its_field(self) -> None:
+        done, _ = self.preprocess("small.png", preset="no-such-model")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"\ACONFIG_INVALID: (.|\n)*processor\.preset\.name: ")
+
+    def test_no_server_is_an_exit_code_of_its_own(self) -> None:
+        done, _ = self.preprocess("small.png", address=unused_address())
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, r"\AUNAVAILABLE: ")
+
+    def test_the_stream_of_the_readme_runs(self) -> None:
+        pictures = [str(self.folder / name) for name in ("small.png", "damaged.png", "large.png")]
+        done = self.run_program(self.programs.readme, self.address, *pictures)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        *results, last = done.stdout.splitlines()
+        self.assertEqual((len(results), last), (3, "2 of 3 done"))
+        expected = self.expected("large.png", "--dtype", "bfloat16")
+        grid = " x ".join(str(side) for side in expected["grid_thw"])
+        self.assertIn(f"large.png: {grid} patches, {expected['token_count']} tokens, ", done.stdout)
+
+    def test_the_conformance_program_answers_job_by_job_and_ends_with_its_input(self) -> None:
+        known = {"name": "known", "method": "GetCapabilities", "requests": [{}], "half_close": True}
+        unknown = {"name": "unknown", "method": "NoSuchMethod", "requests": [], "half_close": True}
+        jobs = "".join(json.dumps({"address": self.address, "vector": vector}) + "\n" for vector in (known, unknown))
+        done = self.run_program(self.programs.conformance, text=jobs)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        answer, skip = (json.loads(line) for line in done.stdout.splitlines())
+        self.assertEqual(
+            (answer["name"], answer["status"]["code"], answer["status"]["violations"]), ("known", "OK", [])
+        )
+        (capabilities,) = answer["responses"]
+        self.assertEqual(capabilities["paths"][0]["unavailableReason"], "", "written though it has its default value")
+        kimi = next(preset for preset in capabilities["presets"] if preset["name"] == "kimi-k3")["processor"]["kimi"]
+        self.assertNotIn("fixedOutputTokens", kimi, "absent, and so not written")
+        self.assertEqual(skip, {"name": "unknown", "skipped": "Expected a method of the contract, got NoSuchMethod"})
+
+
+def main() -> int:
+    """Run the tests, unless there is no server to run them with."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("preprocess", "readme", "conformance"):
+        parser.add_argument(f"--{name}", required=True, metavar="PROGRAM")
+    EndToEnd.programs = parser.parse_args()
+    if not MONOPATH.exists():
+        print(f"Expected a monopath to start a server with, got none at {MONOPATH}", file=sys.stderr)
+        return 1 if os.environ.get("MONOPATH_BIN") else SKIPPED
+    return not unittest.main(argv=[sys.argv[0]], exit=False, verbosity=2).result.wasSuccessful()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
