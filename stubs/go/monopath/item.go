@@ -1,0 +1,230 @@
+package monopath
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	monopathv1 "github.com/monopath/monopath/stubs/go/monopath/v1"
+)
+
+// DeferredCPUPath marks what belongs to the path DEFERRED_CPU.
+type DeferredCPUPath struct{}
+
+// DeferredCUDAPath marks what belongs to the path DEFERRED_CUDA.
+type DeferredCUDAPath struct{}
+
+// An Image is one image for a deferred path: either a file, in Encoded, or decoded pixels, in Pixels.
+type Image[P DeferredCPUPath | DeferredCUDAPath] struct {
+	// Label is free text that comes back with the item's result.
+	Label string
+	// Encoded is the image file, as it lies on disk.
+	Encoded []byte
+	// Pixels are the image's pixels.
+	Pixels *Pixels
+	// Traceparent is the W3C trace context of this item.
+	Traceparent string
+	// ExpectedSHA256 is what the image's bytes must have, checked before they are decoded: 32 bytes, or none.
+	ExpectedSHA256 []byte
+}
+
+// A CPUImage is an item of the path DEFERRED_CPU.
+type CPUImage = Image[DeferredCPUPath]
+
+// A CUDAImage is an item of the path DEFERRED_CUDA.
+type CUDAImage = Image[DeferredCUDAPath]
+
+// Pixels are decoded: 8 bits a channel, channels interleaved, lines top to bottom without gaps.
+type Pixels struct {
+	WidthPx, HeightPx uint32
+	Format            monopathv1.PixelFormat
+	// Data is width x height x channels bytes.
+	Data []byte
+}
+
+// LocalFeatures are an item of the path LOCAL: features that this side has finished.
+type LocalFeatures struct {
+	// Label is free text that comes back with the item's result.
+	Label string
+	// OriginalSize is the size of the image, after the config's orientation policy was applied.
+	OriginalSize *monopathv1.Size
+	// GridThw is the patch grid. It must be the plan's.
+	GridThw *monopathv1.GridThw
+	// TokenCount must be the plan's. Zero: what the grid and the stream's config give.
+	TokenCount uint32
+	// DataType is the element type of Data; it may be another than the stream's.
+	DataType monopathv1.DataType
+	// Shape is rows, channels, patch height, patch width.
+	Shape []int64
+	// Data is the tensor: little-endian, row-major.
+	Data []byte
+	// Traceparent is the W3C trace context of this item.
+	Traceparent string
+	// ContentSHA256 is the SHA-256 of the source image, if it is wanted in the provenance: 32 bytes, or none.
+	ContentSHA256 []byte
+}
+
+// An Item is what can be sent on a stream. Its type is the stream's path.
+type Item interface {
+	CPUImage | CUDAImage | LocalFeatures
+}
+
+const (
+	requestChunkBytes = 1 << 20
+	// More than the fields of a request take besides texts and payload.
+	requestEnvelopeBytes = 256
+)
+
+// An outgoing is an item that is ready to be sent, whatever its path.
+type outgoing struct {
+	label        string
+	payloadBytes uint64
+	// No request of the item is larger than this many bytes.
+	largestRequestBytes func(limits *monopathv1.StreamLimits) uint64
+	// requests hands the item's requests to send, in order, and stops at its first error.
+	requests func(id int32, ready *monopathv1.Ready, send func(proto.Message) error) error
+}
+
+// prepareImage makes an image ready; request wraps the fields that both deferred paths have.
+func prepareImage[P DeferredCPUPath | DeferredCUDAPath](
+	image Image[P], request func(id int32, source *monopathv1.ImageSource) proto.Message,
+) (outgoing, error) {
+	if image.Encoded != nil && image.Pixels != nil {
+		return outgoing{}, errors.New("monopath: expected an image with Encoded or Pixels, got both")
+	}
+	if err := checkTexts(image.Label, image.Traceparent); err != nil {
+		return outgoing{}, err
+	}
+	source := imageSource(image.Encoded, image.Pixels)
+	payload := image.Encoded
+	if image.Pixels != nil {
+		payload = image.Pixels.Data
+	}
+	largest := uint64(len(payload) + len(image.Label) + len(image.Traceparent) + requestEnvelopeBytes)
+	return outgoing{
+		label:               image.Label,
+		payloadBytes:        uint64(len(payload)),
+		largestRequestBytes: func(*monopathv1.StreamLimits) uint64 { return largest },
+		requests: func(id int32, _ *monopathv1.Ready, send func(proto.Message) error) error {
+			return send(request(id, source))
+		},
+	}, nil
+}
+
+func imageSource(encoded []byte, pixels *Pixels) *monopathv1.ImageSource {
+	if pixels == nil {
+		image := &monopathv1.EncodedImage{Location: &monopathv1.EncodedImage_Data{Data: encoded}}
+		return &monopathv1.ImageSource{Content: &monopathv1.ImageSource_Encoded{Encoded: image}}
+	}
+	raw := &monopathv1.RawPixels{
+		WidthPx:  pixels.WidthPx,
+		HeightPx: pixels.HeightPx,
+		Format:   pixels.Format,
+		Location: &monopathv1.RawPixels_Data{Data: pixels.Data},
+	}
+	return &monopathv1.ImageSource{Content: &monopathv1.ImageSource_Pixels{Pixels: raw}}
+}
+
+func prepareFeatures(features LocalFeatures) (outgoing, error) {
+	if len(features.Data) > math.MaxUint32 {
+		return outgoing{}, fmt.Errorf("monopath: expected features of less than 4 GiB, got %d bytes", len(features.Data))
+	}
+	if err := checkTexts(features.Label, features.Traceparent); err != nil {
+		return outgoing{}, err
+	}
+	texts := uint64(len(features.Label) + len(features.Traceparent))
+	return outgoing{
+		label:        features.Label,
+		payloadBytes: uint64(len(features.Data)),
+		largestRequestBytes: func(limits *monopathv1.StreamLimits) uint64 {
+			largest := uint64(len(features.Data))
+			if chunk := uint64(chunkBytes(limits)); largest > chunk {
+				largest = chunk
+			}
+			if largest < texts {
+				largest = texts
+			}
+			return largest + requestEnvelopeBytes
+		},
+		requests: func(id int32, ready *monopathv1.Ready, send func(proto.Message) error) error {
+			item := localItem(id, features, ready)
+			announcement := &monopathv1.StreamLocalRequest_Item{Item: item}
+			if err := send(&monopathv1.StreamLocalRequest{Payload: announcement}); err != nil {
+				return err
+			}
+			step := chunkBytes(ready.GetLimits())
+			for offset := 0; offset < len(features.Data); offset += step {
+				end := offset + step
+				if end > len(features.Data) {
+					end = len(features.Data)
+				}
+				if err := send(featuresRequest(id, offset, features.Data[offset:end])); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}, nil
+}
+
+// checkTexts refuses what cannot be sent: protobuf would not write it, and gRPC would end the whole stream for that.
+func checkTexts(label, traceparent string) error {
+	for _, text := range []string{label, traceparent} {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("monopath: expected UTF-8 in Label and Traceparent, got %q", text)
+		}
+	}
+	return nil
+}
+
+func localItem(id int32, features LocalFeatures, ready *monopathv1.Ready) *monopathv1.LocalItem {
+	tokenCount := features.TokenCount
+	if tokenCount == 0 {
+		tokenCount = tokenCountOf(features.GridThw, ready.GetProcessor().GetKimi())
+	}
+	return &monopathv1.LocalItem{
+		Id:           id,
+		Label:        features.Label,
+		OriginalSize: features.OriginalSize,
+		GridThw:      features.GridThw,
+		TokenCount:   tokenCount,
+		Features: &monopathv1.TensorSpec{
+			DataType: features.DataType, Shape: features.Shape, SizeBytes: uint32(len(features.Data)),
+		},
+		Traceparent:   features.Traceparent,
+		ContentSha256: features.ContentSHA256,
+	}
+}
+
+func tokenCountOf(grid *monopathv1.GridThw, config *monopathv1.KimiConfig) uint32 {
+	if config != nil && config.FixedOutputTokens != nil {
+		return config.GetFixedOutputTokens()
+	}
+	side := config.GetMergeKernelSize()
+	if side == 0 {
+		side = 1
+	}
+	return grid.GetT() * (grid.GetH() / side) * (grid.GetW() / side)
+}
+
+func featuresRequest(id int32, offset int, data []byte) proto.Message {
+	chunk := &monopathv1.FeatureChunk{OffsetBytes: uint32(offset), Data: data}
+	features := &monopathv1.LocalItemFeatures{Id: id, Location: &monopathv1.LocalItemFeatures_Chunk{Chunk: chunk}}
+	return &monopathv1.StreamLocalRequest{Payload: &monopathv1.StreamLocalRequest_ItemFeatures{ItemFeatures: features}}
+}
+
+// chunkBytes returns how many bytes of features go into one request.
+func chunkBytes(limits *monopathv1.StreamLimits) int {
+	limit := limits.GetMaxRequestBytes()
+	switch {
+	case limit == 0 || limit >= requestChunkBytes+requestEnvelopeBytes:
+		return requestChunkBytes
+	case limit > requestEnvelopeBytes:
+		return int(limit - requestEnvelopeBytes)
+	default:
+		return 1
+	}
+}
