@@ -9,23 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = ["view_pixels"]
+__all__ = ["ArrowArray", "view_pixels"]
 
 _RGBX_BYTES = 4
 
 
-class _ArrowArray(ctypes.Structure):
+class ArrowArray(ctypes.Structure):
     """`struct ArrowArray` of the Arrow C data interface."""
 
 
-_ArrowArray._fields_ = [
+ArrowArray._fields_ = [
     ("length", ctypes.c_int64),
     ("null_count", ctypes.c_int64),
     ("offset", ctypes.c_int64),
     ("n_buffers", ctypes.c_int64),
     ("n_children", ctypes.c_int64),
     ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-    ("children", ctypes.POINTER(ctypes.POINTER(_ArrowArray))),
+    ("children", ctypes.POINTER(ctypes.POINTER(ArrowArray))),
     ("dictionary", ctypes.c_void_p),
     ("release", ctypes.c_void_p),
     ("private_data", ctypes.c_void_p),
@@ -71,6 +71,6 @@ def view_pixels(image: Image.Image) -> NDArray[np.uint8]:
     except ValueError:
         packed = image.tobytes("raw", "RGBX" if image.mode == "RGB" else "RGBA")
         return np.frombuffer(packed, np.uint8).reshape(shape)
-    array = _ArrowArray.from_address(_get_pointer(capsule, b"arrow_array"))
+    array = ArrowArray.from_address(_get_pointer(capsule, b"arrow_array"))
     address = array.children[0].contents.buffers[1]
     return np.asarray(_PixelMemory(capsule, address, shape))

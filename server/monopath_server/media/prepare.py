@@ -12,6 +12,7 @@ from PIL import Image
 
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.composite import composite_pixels
+from monopath_server.media.decode import LoadedImage
 from monopath_server.media.pillow_resize import resize_in_own_mode
 from monopath_server.media.pillow_view import view_pixels
 from monopath_server.media.pixels import PixelFormat
@@ -73,8 +74,10 @@ def prepare_raw_pixels(
     return prepare_image(image, plan, config)
 
 
-def prepare_image(image: Image.Image, plan: ImagePlan, config: KimiConfig) -> PreparedPixels:
-    """Prepare a loaded image. `plan.original_size` must be its size.
+def prepare_image(
+    image: Image.Image, plan: ImagePlan, config: KimiConfig, pixels: NDArray[np.uint8] | None = None
+) -> PreparedPixels:
+    """Prepare a loaded image. `plan.original_size` must be its size; `pixels` is its memory, where that is ours.
 
     RGB, L, LA and RGBA keep their size and are left to the transform. Every other colour mode needs Pillow's own
     arithmetic: it is resized (where the plan says so) and converted here, the way the checkpoint does it.
@@ -85,9 +88,9 @@ def prepare_image(image: Image.Image, plan: ImagePlan, config: KimiConfig) -> Pr
     try:
         match config.transparent_fill_stage:
             case FillStage.BEFORE_RESIZE:
-                return _fill_then_resize(image, config)
+                return _fill_then_resize(LoadedImage(image, pixels), config)
             case FillStage.AFTER_RESIZE:
-                return _resize_then_fill(image, plan, config)
+                return _resize_then_fill(LoadedImage(image, pixels), plan, config)
             case _:
                 assert_never(config.transparent_fill_stage)
     except MemoryError:
@@ -98,14 +101,15 @@ def prepare_image(image: Image.Image, plan: ImagePlan, config: KimiConfig) -> Pr
         ) from None
 
 
-def _fill_then_resize(image: Image.Image, config: KimiConfig) -> PreparedPixels:
+def _fill_then_resize(loaded: LoadedImage, config: KimiConfig) -> PreparedPixels:
     """RGB first, as Kimi-K2.5 does it: whatever the mode, the transform resizes RGB."""
-    background = config.transparent_background
+    image, background = loaded.image, config.transparent_background
     if background is not None and _is_transparent(image):
-        pixels = composite_pixels(view_pixels(_convert(image, "RGBA")), background)
-    elif image.mode == "RGBA":
+        rgba = _pixels(loaded) if image.mode == "RGBA" else view_pixels(_convert(image, "RGBA"))
+        pixels = composite_pixels(rgba, background)
+    elif image.mode in ("RGB", "RGBA"):
         # Alpha is dropped, and the transform ignores byte 3: there is nothing to convert.
-        pixels = view_pixels(image)
+        pixels = _pixels(loaded)
     else:
         pixels = view_pixels(_convert(image, "RGB"))
     return PreparedPixels(
@@ -113,17 +117,18 @@ def _fill_then_resize(image: Image.Image, config: KimiConfig) -> PreparedPixels:
     )
 
 
-def _resize_then_fill(image: Image.Image, plan: ImagePlan, config: KimiConfig) -> PreparedPixels:
+def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, config: KimiConfig) -> PreparedPixels:
     """Resize in the image's own mode, as Kimi-K3 does it, then RGB."""
+    image = loaded.image
     is_filled = config.transparent_background is not None and _is_transparent(image)
     match image.mode:
         case "RGB":
-            pixels, has_alpha, route = view_pixels(image), False, ResizeRoute.KERNEL
+            pixels, has_alpha, route = _pixels(loaded), False, ResizeRoute.KERNEL
         case "L" if not is_filled:
             # Filtering gray and copying it thrice is copying it thrice and filtering that.
             pixels, has_alpha, route = view_pixels(_convert(image, "RGB")), False, ResizeRoute.KERNEL
         case "RGBA":
-            pixels, has_alpha, route = view_pixels(image), True, ResizeRoute.KERNEL
+            pixels, has_alpha, route = _pixels(loaded), True, ResizeRoute.KERNEL
         case "LA":
             pixels, has_alpha, route = view_pixels(_convert(image, "RGBA")), True, ResizeRoute.KERNEL
         case _:
@@ -137,6 +142,10 @@ def _resize_then_fill(image: Image.Image, plan: ImagePlan, config: KimiConfig) -
         source_mode=image.mode,
         route=route,
     )
+
+
+def _pixels(loaded: LoadedImage) -> NDArray[np.uint8]:
+    return view_pixels(loaded.image) if loaded.pixels is None else loaded.pixels
 
 
 def _is_transparent(image: Image.Image) -> bool:
