@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -34,6 +35,7 @@ FIELDS = [
     "data_type",
     "sha256",
     "content_sha256",
+    "cache",
     "plan_ms",
     "total_ms",
     "error",
@@ -77,10 +79,50 @@ def test_what_is_reported_is_what_the_reference_computes(
         "data_type": data_type,
         "sha256": hashlib.sha256(expected.pixel_values.tobytes()).hexdigest(),
         "content_sha256": hashlib.sha256(content).hexdigest(),
+        "cache": line["cache"],
         "plan_ms": line["plan_ms"],
         "total_ms": line["total_ms"],
         "error": None,
     }
+
+
+@pytest.mark.parametrize("path", ["deferred-cpu", "local"])
+def test_shared_memory_gives_the_same_features(
+    monopath: Monopath, server: ServerProcess, images: list[Path], path: str
+) -> None:
+    arguments: list[str | Path] = [*images, "--json", "--server", server.address, "--path", path]
+    inline = json_lines(monopath("preprocess", *arguments).stdout)
+    done = monopath("preprocess", *arguments, "--transport", "shared-memory")
+    shared = json_lines(done.stdout)
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert [line["sha256"] for line in shared] == [line["sha256"] for line in inline]
+    assert {line["cache"] for line in shared} == ({"hit", None} if path == "deferred-cpu" else {None})
+
+
+def test_the_last_line_tells_the_transport_and_the_cache(
+    monopath: Monopath, images: list[Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    done = monopath(
+        "preprocess", *[images[0]] * 3, images[2], "--transport", "shared-memory", "--shared-memory-dir", folder
+    )
+    assert (done.exit_code, done.stderr) == (0, "")
+    last_line = done.stdout.splitlines()[-1]
+    assert last_line.startswith("over shared-memory, ")
+    assert sum(map(int, re.findall(r"(\d+) (?:from the cache|made once for several)", last_line))) == 2
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_the_server_does_not_share_is_refused(
+    monopath: Monopath, server: ServerProcess, images: list[Path], tmp_path: Path
+) -> None:
+    done = monopath(
+        *("preprocess", images[0], "--server", server.address),
+        *("--transport", "shared-memory", "--shared-memory-dir", tmp_path),
+    )
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "TRANSPORT_UNAVAILABLE" in done.stderr
 
 
 @pytest.mark.parametrize("path", ["deferred-cpu", "local"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ QUICK = Resume(max_opening_count=4, first_wait_seconds=0.01, max_wait_seconds=2.
 """Gives up soon, so that a test does not wait for a server that never comes."""
 
 ARGUMENTS: dict[str, Any] = {"preset": "kimi-k3", "data_type": "float32"}
+SHARED: dict[str, Any] = {**ARGUMENTS, "transport": "shared_memory", "timeout_seconds": 60}
+"""For tests whose failure is a server that waits for ever."""
 
 
 def map_all(
@@ -29,14 +32,18 @@ def map_all(
     options: Sequence[tuple[str, str | int]] = (),
     streams: int = 1,
     resume: Resume = QUICK,
+    directory: Path | None = None,
     **arguments: Any,
 ) -> list[Any]:
-    """Open a stream, map the images over it, and return the results. `seen` receives ready and summary."""
+    """Open a stream, map the images over it, and return the results. `seen` receives ready and summary.
+
+    `directory` is where shared memory lies.
+    """
     arguments = {**ARGUMENTS, **arguments}
     found = {} if seen is None else seen
 
     def run_sync() -> list[Any]:
-        with Client(address, options=options) as client:
+        with Client(address, options=options, shared_memory_directory=directory) as client:
             with getattr(client, method)(**arguments) as stream:
                 found["ready"] = stream.ready
                 results = list(stream.map(images, on_plan=on_plan, streams=streams, resume=resume))
@@ -44,7 +51,7 @@ def map_all(
             return results
 
     async def run_async() -> list[Any]:
-        async with AsyncClient(address, options=options) as client:
+        async with AsyncClient(address, options=options, shared_memory_directory=directory) as client:
             async with getattr(client, method)(**arguments) as stream:
                 found["ready"] = stream.ready
                 results = [

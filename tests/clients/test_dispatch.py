@@ -22,7 +22,11 @@ LOST = ConnectionFailed(grpc.StatusCode.UNAVAILABLE, "gone")
 
 def outgoing(payload_bytes: int = 1) -> Outgoing:
     return Outgoing(
-        label="x", payload_bytes=payload_bytes, largest_request_bytes=payload_bytes, requests=lambda _id: ()
+        label="x",
+        payload_bytes=payload_bytes,
+        largest_request_bytes=payload_bytes,
+        largest_upload_request_bytes=0,
+        requests=lambda _id, _upload: (),
     )
 
 

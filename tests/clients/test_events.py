@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from monopath import AsyncClient, Client, PlanEvent, Result, StreamClosed, Summa
 from tests.clients import wire
 from tests.clients.drivers import ARGUMENTS
 from tests.clients.fake_server import Gate, Servicer, answering, holding, serving
+from tests.clients.segments import ServerMemory, item_data, serving_memory
 
 
 def test_events_tell_the_plan_and_then_the_result_of_each_item() -> None:
@@ -124,30 +126,21 @@ async def test_an_item_cancelled_under_asyncio_ends_once_as_cancelled() -> None:
     assert [result.error and result.error.reason for result in results] == ["CANCELLED"]
 
 
-def test_a_release_reaches_the_server() -> None:
-    released: list[int] = []
-
-    def script(requests: Iterator[Any], _context: Any) -> Iterator[Any]:
-        next(requests)
-        yield wire.CPU.ready()
-        for request in requests:
-            if request.WhichOneof("payload") == "item":
-                yield from wire.CPU.whole_item(request.item.id)
-            else:
-                released.append(request.release.id)
-        yield wire.CPU.summary(completed=1)
-
+def test_a_release_reaches_the_server(tmp_path: Path) -> None:
     with (
-        serving(Servicer(script)) as address,
-        Client(address) as client,
-        client.deferred_cpu(**ARGUMENTS) as stream,
+        ServerMemory(tmp_path) as memory,
+        serving(Servicer(serving_memory(memory))) as address,
+        Client(address, shared_memory_directory=tmp_path) as client,
+        client.deferred_cpu(**ARGUMENTS, transport="shared_memory") as stream,
     ):
         item_id = stream.send(b"a")
-        list(stream.events())
+        kept = list(stream.events())
         assert stream.release(item_id)
+        assert not stream.release(item_id)
         with pytest.raises(ValueError, match="Expected the id"):
             stream.release(9)
-    assert released == [item_id]
+        assert memory.released.get(timeout=30) == item_id
+        assert len(kept) == 2
 
 
 def test_what_was_sent_is_still_answered_after_the_half_close() -> None:
@@ -276,29 +269,31 @@ def test_leaving_map_tells_the_server_nothing_of_items_that_were_never_sent() ->
     assert told == ["item", "cancellation"]
 
 
-def test_memory_of_an_item_of_an_earlier_stream_needs_no_release() -> None:
+def test_memory_of_an_item_of_an_earlier_stream_needs_no_release(tmp_path: Path) -> None:
     kinds: list[list[str]] = []
 
     def script(requests: Iterator[Any], _context: Any) -> Iterator[Any]:
         kinds.append([request.WhichOneof("payload") for request in (next(requests),)])
-        yield wire.CPU.ready()
+        yield wire.CPU.ready(shared_memory=memory.offer)
         for count, request in enumerate(requests, start=1):
             kinds[-1].append(request.WhichOneof("payload"))
             if len(kinds) == 1 and count == 1:
                 yield wire.CPU.goaway()
             if request.WhichOneof("payload") == "item":
-                yield from wire.CPU.whole_item(request.item.id)
+                yield from memory.whole_item(request.item.id, item_data(request.item.id))
         yield wire.CPU.summary(completed=1)
 
     with (
+        ServerMemory(tmp_path) as memory,
         serving(Servicer(script)) as address,
-        Client(address) as client,
-        client.deferred_cpu(**ARGUMENTS) as stream,
+        Client(address, shared_memory_directory=tmp_path) as client,
+        client.deferred_cpu(**ARGUMENTS, transport="shared_memory") as stream,
     ):
         first = stream.send(b"a")
-        assert len(list(stream.events())) == 2
+        kept = list(stream.events())
         second = stream.send(b"b")
-        assert len(list(stream.events())) == 2
+        kept += stream.events()
         assert not stream.release(first)
         assert stream.release(second)
+        assert len(kept) == 4
     assert kinds == [["config", "item"], ["config", "item", "release"]]

@@ -13,13 +13,14 @@ import pytest
 
 import monopath
 from monopath import AsyncClient, AsyncStream, Client, Stream
-from monopath.v1 import config_pb2, error_pb2, image_pb2, path_pb2, tensor_pb2
+from monopath.v1 import config_pb2, error_pb2, event_pb2, image_pb2, path_pb2, tensor_pb2
 
 NAMES = [
     "AnyPath",
     "AsyncClient",
     "AsyncStream",
     "Availability",
+    "CacheOutcome",
     "CallError",
     "CallMetadata",
     "Capabilities",
@@ -82,6 +83,7 @@ NAMES = [
     "StreamMoved",
     "StreamRefused",
     "Summary",
+    "Transport",
     "concatenate",
 ]
 
@@ -113,6 +115,7 @@ def test_the_two_clients_mirror_each_other(sync: type, asynchronous: type) -> No
 @pytest.mark.parametrize(
     ("words", "numbers", "prefix"),
     [
+        (monopath.CacheOutcome, event_pb2.CacheOutcome, "CACHE_OUTCOME_"),
         (monopath.DataType, tensor_pb2.DataType, "DATA_TYPE_"),
         (monopath.ItemErrorReason, error_pb2.ItemErrorReason, "ITEM_ERROR_REASON_"),
         (monopath.Orientation, config_pb2.OrientationPolicy, "ORIENTATION_POLICY_"),
@@ -128,10 +131,16 @@ def test_the_words_are_the_contracts_enums(words: type[enum.StrEnum], numbers: A
     assert {word.name for word in words} == names
 
 
+def test_the_transports_are_the_contracts() -> None:
+    arms = config_pb2.OutputConfig.DESCRIPTOR.oneofs_by_name["transport"].fields
+    assert {word.value for word in monopath.Transport} == {arm.name for arm in arms}
+
+
 def test_importing_the_client_imports_no_torch_no_pillow_and_no_server() -> None:
     program = (
         "import sys, monopath\n"
-        "heavy = {'torch', 'PIL', 'numba', 'triton', 'scipy', 'monopath_server', 'grpc_status'} & set(sys.modules)\n"
+        "heavy = {'torch', 'PIL', 'numba', 'triton', 'scipy', 'monopath_server', 'grpc_status',\n"
+        "         'monopath.cuda_memory', 'monopath.cuda_driver'} & set(sys.modules)\n"
         "sys.exit(f'Expected none of these, got {heavy}' if heavy else 0)"
     )
     done = subprocess.run(

@@ -37,6 +37,10 @@ ACCEPTED = {
     "images of every kind": "cpu.map([b'', Path('a'), Item(b''), RawImage(np.zeros((1, 1, 3), np.uint8), 'RGB8')])",
     "finished features on the local path": "local.map([features])",
     "events are closed": "for event in cpu.events(): assert_type(event, PlanEvent | Result[DeferredCpu])",
+    "transports": "client.deferred_cuda(preset='x', data_type='uint8', transport='cuda_ipc', bypass_cache=True)",
+    "a transport's word": "client.local(preset='x', data_type='uint8', transport=Transport.SHARED_MEMORY)",
+    "a result in a with statement": "with a_cpu as held: assert_type(held, Result[DeferredCpu]); held.array.copy()",
+    "what the cache did": "assert_type(a_cpu.cache, str | None)",
     "words": "client.deferred_cpu(preset='x', data_type=DataType.UINT8, order='as_sent', resample_kernel='pillow_13')",
 }
 
@@ -54,6 +58,7 @@ REFUSED = {
     "a file's name": "cpu.map(['name.png'])",
     "an unknown element type": "client.deferred_cpu(preset='x', data_type='float64')",
     "an unknown order": "client.deferred_cpu(preset='x', data_type='uint8', order='sorted')",
+    "an unknown transport": "client.deferred_cpu(preset='x', data_type='uint8', transport='pigeon')",
     "a missing element type": "client.deferred_cpu(preset='x')",
     "an unknown argument": "client.deferred_cpu(preset='x', data_type='uint8', colour='red')",
     "an unknown pixel format": "RawImage(np.zeros((1, 1, 3), np.uint8), 'BGR8')",

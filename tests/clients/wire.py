@@ -79,7 +79,16 @@ class Wire:
         response.features.chunk.CopyFrom(location_pb2.FeatureChunk(offset_bytes=offset_bytes, data=data))
         return response
 
-    def completion(self, item_id: int, label: str = "", **fields: Any) -> Any:
+    def handle(self, item_id: int, handle: location_pb2.SharedMemoryHandle | location_pb2.CudaIpcHandle) -> Any:
+        response = self.response()
+        response.features.id = item_id
+        if isinstance(handle, location_pb2.SharedMemoryHandle):
+            response.features.shared_memory.CopyFrom(handle)
+        else:
+            response.features.cuda_ipc.CopyFrom(handle)
+        return response
+
+    def completion(self, item_id: int, label: str = "", *, cache: Any = None, **fields: Any) -> Any:
         defaults: dict[str, Any] = {
             "path": self.path,
             "config_sha256": CONFIG_SHA256,
@@ -92,6 +101,8 @@ class Wire:
         response.completion.id = item_id
         response.completion.label = label
         response.completion.provenance.CopyFrom(event_pb2.Provenance(**{**defaults, **fields}))
+        if cache is not None:
+            response.completion.cache = cache
         response.completion.timings.decoding.FromMilliseconds(250)
         return response
 

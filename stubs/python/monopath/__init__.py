@@ -21,6 +21,7 @@ from monopath._capabilities import Availability, Capabilities, Device, Preset
 from monopath._client import Client
 from monopath._config import Config
 from monopath._enums import (
+    CacheOutcome,
     DataType,
     ItemErrorReason,
     Orientation,
@@ -28,6 +29,7 @@ from monopath._enums import (
     ResampleKernel,
     ResultOrder,
     StreamErrorReason,
+    Transport,
 )
 from monopath._errors import (
     CallError,
@@ -71,6 +73,7 @@ __all__ = [
     "AsyncClient",
     "AsyncStream",
     "Availability",
+    "CacheOutcome",
     "CallError",
     "CallMetadata",
     "Capabilities",
@@ -133,5 +136,6 @@ __all__ = [
     "StreamMoved",
     "StreamRefused",
     "Summary",
+    "Transport",
     "concatenate",
 ]

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Required, TypeAlias, TypedDict
 
+from monopath._carriers import NewCarrier
 from monopath._config import Config, output_config, processor_config
-from monopath._enums import DataType, DataTypeName, OrientationName, ResampleKernelName, ResultOrder, ResultOrderName
+from monopath._enums import (
+    DataType,
+    DataTypeName,
+    OrientationName,
+    ResampleKernelName,
+    ResultOrder,
+    ResultOrderName,
+    Transport,
+    TransportName,
+    transport_of,
+)
 from monopath._messages import InputT, PathAdapter
 from monopath._opening import Opening
-from monopath._paths import PathT
+from monopath._paths import PathT, PreprocessingPath
 from monopath._planning import SizeInput, plan_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from monopath.v1 import config_pb2, service_pb2
 
@@ -45,6 +56,10 @@ class StreamArguments(ProcessorArguments, total=False):
     """Element type of the features."""
     order: ResultOrderName
     """The order in which items end: "as_completed", or "as_sent"."""
+    transport: TransportName
+    """How features travel: "inline", "shared_memory", or "cuda_ipc"; see `Transport`. The last two need one host."""
+    bypass_cache: bool
+    """Make every item's features anew: neither take them from the server's cache nor put them there."""
     max_unfinished_items: int | None
     """Most items in flight, where that shall be less than what the server takes."""
     timeout_seconds: float | None
@@ -67,19 +82,27 @@ class PlanArguments(ProcessorArguments, total=False):
 
 
 def opening(
-    adapter: PathAdapter[PathT, InputT], arguments: StreamArguments, *, device_uuid: str
+    adapter: PathAdapter[PathT, InputT],
+    arguments: StreamArguments,
+    new_carrier: Callable[[Transport], NewCarrier],
+    *,
+    device_uuid: str,
 ) -> Opening[PathT, InputT]:
     """Return what a stream is opened with. Raises TypeError or ValueError for arguments that cannot be."""
     _check_names(arguments, StreamArguments)
     if "data_type" not in arguments:
         raise TypeError("Expected the argument data_type, got none")
     data_type, order = arguments["data_type"], arguments.get("order", ResultOrder.AS_COMPLETED)
+    transport = transport_of(arguments.get("transport", Transport.INLINE))
+    if transport is Transport.CUDA_IPC and adapter.path is not PreprocessingPath.DEFERRED_CUDA:
+        raise ValueError(f"Expected the transport cuda_ipc on the path DEFERRED_CUDA only, got it on {adapter.path}")
     return Opening(
         adapter=adapter,
         processor=_processor(arguments),
-        output=output_config(data_type=data_type, order=order),
+        output=output_config(data_type=data_type, order=order, bypass_cache=bool(arguments.get("bypass_cache", False))),
         data_type=DataType(data_type),
         order=ResultOrder(order),
+        new_carrier=new_carrier(transport),
         device_uuid=device_uuid,
         max_unfinished_items=arguments.get("max_unfinished_items"),
         timeout_seconds=arguments.get("timeout_seconds"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import grpc
@@ -39,6 +40,9 @@ class AsyncCall(WritingSide):
 
     def __init__(self, start: StartAsyncCall, *, timeout_seconds: float | None) -> None:
         """Start the call. Needs a running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._anytime: deque[Iterable[AnyRequest]] = deque()
+        """On their way to the loop: its queue is for its own thread only."""
         self._outbox: asyncio.Queue[Iterable[AnyRequest] | None] = asyncio.Queue()
         super().__init__(self._outbox.put_nowait)
         self._call = start(timeout=timeout_seconds)
@@ -52,6 +56,20 @@ class AsyncCall(WritingSide):
         """
         return await anext(self._responses, None)
 
+    def write_anytime(self, requests: Iterable[AnyRequest]) -> bool:
+        if self._half_closed:
+            return False
+        self._anytime.append(requests)
+        try:
+            self._loop.call_soon_threadsafe(self._write_anytimes)
+        except RuntimeError:
+            return False  # the loop is closed, and the stream with it
+        return True
+
+    def half_close(self, *, drop_unsent: bool = False) -> None:
+        self._write_anytimes()
+        super().half_close(drop_unsent=drop_unsent)
+
     def cancel(self) -> None:
         """End the call now."""
         self._call.cancel()
@@ -62,6 +80,10 @@ class AsyncCall(WritingSide):
         self.cancel()
         self._writing.cancel()
         await asyncio.wait((self._writing,))
+
+    def _write_anytimes(self) -> None:
+        while self._anytime:
+            self.write(self._anytime.popleft())
 
     async def _write_all(self) -> None:
         # A call that ended is told to the reader, with its true status; here it only means that there is no more to do.

@@ -40,6 +40,7 @@ class AsyncLink(Generic[PathT, InputT]):
             if self._call is not None:
                 await self._call.close()
             self._call = AsyncCall(self._start, timeout_seconds=self.core.timeout_seconds())
+            self.core.attach(self._call.write_anytime)
             self._call.write((config,))
             await self.advance(self.core.has_opened)
             opened = self.core.check_opened()

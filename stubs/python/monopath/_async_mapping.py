@@ -68,6 +68,8 @@ class AsyncMapping(Generic[PathT, InputT]):
                         on_plan(event)
                 elif event is not None:
                     yield event
+                    # What the caller has dropped is not to be held here while there is nothing new.
+                    del event
                 elif self._core.done:
                     break
                 else:

@@ -102,6 +102,8 @@ class AsyncStream(Generic[PathT, InputT]):
         async with contextlib.aclosing(mapping.run(images, on_plan)) as results:
             async for result in results:
                 yield result
+                # What the caller has dropped is not to be held here while the next one is waited for.
+                del result
 
     async def send(self, image: InputT) -> int:
         """Send one item and return its id. Waits for room; what is received meanwhile is kept for `events`.
@@ -117,6 +119,8 @@ class AsyncStream(Generic[PathT, InputT]):
         """Yield plans and results as they come, until every item sent so far has ended."""
         while (event := await self._next_event()) is not None:
             yield event
+            # What the caller has dropped is not to be held here while the next one is waited for.
+            del event
 
     async def cancel(self, item_id: int) -> bool:
         """Ask the server to drop an item; it still ends exactly once. Returns False where it is too late to ask.
@@ -126,11 +130,12 @@ class AsyncStream(Generic[PathT, InputT]):
         return self._write(self._core.cancellation(item_id))
 
     async def release(self, item_id: int) -> bool:
-        """Give leased memory of an item back. Features that came inline lease none.
+        """Give leased memory of an item back, as its result's `release` does. Features that came inline lease none.
 
-        Returns False where it is too late to tell. Raises ValueError for an id that `send` never returned.
+        Returns False where nothing is leased, or it is too late to tell. Raises ValueError for an id that `send` never
+        returned.
         """
-        return self._write(self._core.release(item_id))
+        return self._core.release(item_id)
 
     async def half_close(self) -> None:
         """Tell the server that no more items come. Those that were sent are still answered."""

@@ -20,7 +20,7 @@ class Availability:
     """Whether a path or a transport can be used."""
 
     name: str
-    """A `PreprocessingPath`, or a transport: "inline"."""
+    """A `PreprocessingPath`, or a `Transport`."""
     available: bool
     unavailable_reason: str
     """Why it cannot be used, in words. Empty where it can."""

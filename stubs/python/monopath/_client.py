@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import grpc
@@ -11,6 +12,7 @@ import grpc
 from monopath._arguments import PlanArguments, StreamArguments, opening, plan_request_of
 from monopath._capabilities import Capabilities, capabilities
 from monopath._channel import ChannelOption, Target, channel_options, channel_target, names_replicas
+from monopath._client_memory import ClientMemory
 from monopath._messages import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, InputT, PathAdapter
 from monopath._paths import DeferredCpu, DeferredCuda, Local, PathT
 from monopath._planning import PlanReply, SizeInput, plan_reply
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from monopath._images import ImageInput, LocalFeatures
     from monopath._sync_call import StartSyncCall
+    from monopath.cuda_memory import CudaDriver
 
 __all__ = ["Client"]
 
@@ -44,13 +47,16 @@ class Client:
         options: Sequence[ChannelOption] = (),
         wait_for_ready: bool = False,
         check_health: bool | None = None,
+        shared_memory_directory: Path | None = None,
+        cuda_driver: CudaDriver | None = None,
     ) -> None:
         """Make the channel; nothing is sent yet.
 
         `options` are gRPC channel options that add to ours or replace them. With `wait_for_ready` calls wait for a
         server that cannot be reached, up to their `timeout_seconds`, instead of failing. With `check_health` replicas
         that say that they are not ready get no new streams; behind a proxy it must be off. None: where `target` lists
-        several addresses.
+        several addresses. `shared_memory_directory` is where streams with the transport "shared_memory" meet their
+        server; None: /dev/shm. `cuda_driver` replaces NVIDIA's for those with the transport "cuda_ipc".
 
         Raises ValueError for several addresses that cannot go together.
         """
@@ -66,6 +72,7 @@ class Client:
             else grpc.secure_channel(name, credentials, options=all_options)
         )
         self._stub = service_pb2_grpc.PreprocessingServiceStub(self._channel)
+        self._memory = ClientMemory(shared_memory_directory, cuda_driver)
         self._streams: weakref.WeakSet[Stream[Any, Any]] = weakref.WeakSet()
 
     def __enter__(self) -> Self:
@@ -81,6 +88,7 @@ class Client:
         for stream in list(self._streams):
             stream.close()
         self._channel.close()
+        self._memory.close()
 
     def deferred_cpu(self, **arguments: Unpack[StreamArguments]) -> Stream[DeferredCpu, ImageInput]:
         """Return a stream of images that the server's CPU turns into features. See `StreamArguments`.
@@ -147,6 +155,6 @@ class Client:
             cast("StartSyncCall", method),
             metadata=tuple(arguments.get("metadata", ())),
         )
-        stream = Stream(opening(adapter, arguments, device_uuid=device_uuid), start)
+        stream = Stream(opening(adapter, arguments, self._memory.new_carrier, device_uuid=device_uuid), start)
         self._streams.add(stream)
         return stream

@@ -62,10 +62,10 @@ def processor_config(
     return message
 
 
-def output_config(*, data_type: DataTypeName, order: ResultOrderName) -> config_pb2.OutputConfig:
-    """Return the message that asks for features inline, in this element type and order."""
+def output_config(*, data_type: DataTypeName, order: ResultOrderName, bypass_cache: bool) -> config_pb2.OutputConfig:
+    """Return the message that asks for features in this element type and order; their carrier adds its own part."""
     return config_pb2.OutputConfig(
-        data_type=data_type_number(data_type), order=order_number(order), inline=config_pb2.InlineTransport()
+        data_type=data_type_number(data_type), order=order_number(order), bypass_cache=bypass_cache
     )
 
 

@@ -15,6 +15,7 @@ import grpc
 
 from monopath._enums import ResultOrder
 from monopath._errors import CallError, MonopathError, ProtocolError, StreamClosed, StreamMoved
+from monopath._leases import WriteAnytime
 from monopath._messages import AnyRequest, AnyResponse, InputT, Outgoing, read_response
 from monopath._opening import Opening, Room, Wish
 from monopath._paths import PathT
@@ -139,18 +140,24 @@ class StreamCore(Generic[PathT, InputT]):
     def begin_stream(self) -> AnyRequest:
         """Start over with a new stream of the server, and return its first request.
 
-        Raises StreamMoved where the ones before only ever asked to move.
+        Raises StreamMoved where the ones before only ever asked to move, and StreamRefused where this side lacks what
+        the transport takes.
         """
         self.check_not_closed()
         moved_fruitlessly = self._session.goaway is not None and not self._session.accepted_count
         self._fruitless_moves = self._fruitless_moves + 1 if moved_fruitlessly else 0
         if self._fruitless_moves >= _MAX_FRUITLESS_MOVES:
             raise StreamMoved(f"Expected a stream that takes items, got {_MAX_FRUITLESS_MOVES} that asked to move")
-        self._session = self._new_session()
+        self._replace_session()
+        output = self._session.carrier.output(self._opening.output)
         self._lost = self._checked = False
         self.ended = False
         self.half_closed = False
-        return self.adapter.config(self._opening.processor, self._opening.output, self._opening.device_uuid)
+        return self.adapter.config(self._opening.processor, output, self._opening.device_uuid)
+
+    def attach(self, send: WriteAnytime) -> None:
+        """Say how requests are sent on the stream that was just begun."""
+        self._session.attach(send)
 
     def check_opened(self) -> bool:
         """Return whether the new stream can be used; False means that the server asked to move before that.
@@ -182,7 +189,7 @@ class StreamCore(Generic[PathT, InputT]):
 
     def forget(self) -> None:
         """Drop the stream in use and its items. A new one is begun where one is needed."""
-        self._session = self._new_session()
+        self._replace_session()
         self._lost = True
         self._error = None
         self.ended = self.half_closed = True
@@ -211,8 +218,7 @@ class StreamCore(Generic[PathT, InputT]):
 
     def begin_item(self, outgoing: Outgoing, item_id: int) -> Iterable[AnyRequest]:
         """Take an item, and return the requests to send for it: none, if the server could not take them."""
-        wire_id = self._session.begin(outgoing, item_id)
-        return () if wire_id is None else outgoing.requests(wire_id)
+        return self._session.begin(outgoing, item_id)
 
     def cancellation(self, item_id: int) -> AnyRequest | None:
         """Return the request that cancels an item, None where it is too late. Raises ValueError for an unknown id."""
@@ -220,10 +226,10 @@ class StreamCore(Generic[PathT, InputT]):
         wire_id = self._session.wire_id(item_id)
         return None if wire_id is None or self.half_closed else self.adapter.cancellation(wire_id)
 
-    def release(self, item_id: int) -> AnyRequest | None:
-        """Return the request that gives an item's memory back. Raises ValueError for an unknown id."""
+    def release(self, item_id: int) -> bool:
+        """Give an item's memory back. Returns whether the server is told. Raises ValueError for an unknown id."""
         self._check_id(item_id)
-        return self.adapter.release(item_id) if self._session.knows(item_id) and not self.half_closed else None
+        return self._session.release(item_id)
 
     def abandon(self, item_ids: Iterable[int]) -> list[AnyRequest]:
         """Drop what is still to come of items, and return the requests that cancel them."""
@@ -243,7 +249,7 @@ class StreamCore(Generic[PathT, InputT]):
             return Wish.NOTHING
         try:
             self._session.receive(message)
-        except ProtocolError as error:
+        except MonopathError as error:
             self._fail(error)
             return Wish.CANCEL
         if self._session.failure is not None:
@@ -257,6 +263,7 @@ class StreamCore(Generic[PathT, InputT]):
     def receive_end(self) -> None:
         """Take the end with the status OK."""
         self.ended = self.half_closed = True
+        self._session.end()
         if self._session.failure is not None:
             self._fail(error_of_failure(self._session.failure, self._phase))
         else:
@@ -283,6 +290,7 @@ class StreamCore(Generic[PathT, InputT]):
     def close(self) -> None:
         """Want no more of it."""
         self.closed = self.half_closed = True
+        self._session.end()
 
     def check_mappable(self) -> None:
         """Raise RuntimeError where `map` would mix its items with others of the stream.
@@ -319,6 +327,7 @@ class StreamCore(Generic[PathT, InputT]):
 
     def _fail(self, error: MonopathError) -> None:
         self.ended = self.half_closed = True
+        self._session.end()
         if self._error is None:
             self._error = error
 
@@ -326,9 +335,14 @@ class StreamCore(Generic[PathT, InputT]):
         if not 0 < item_id < self._next_id:
             raise ValueError(f"Expected the id of an item that was sent, got {item_id}")
 
+    def _replace_session(self) -> None:
+        self._session.end()
+        self._session = self._new_session()
+
     def _new_session(self) -> Session[PathT]:
         return Session(
-            self._opening.adapter.path,
+            self._opening.adapter,
+            self._opening.new_carrier(),
             data_type=self._opening.data_type,
             order=self._opening.order,
             events=self.events,

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import grpc
 
-from monopath.v1 import config_pb2, error_pb2, image_pb2, options_pb2, tensor_pb2
+from monopath.v1 import config_pb2, error_pb2, event_pb2, image_pb2, options_pb2, tensor_pb2
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import EnumDescriptor, EnumValueDescriptor
 
 __all__ = [
+    "CacheOutcome",
     "DataType",
     "DataTypeName",
     "ItemErrorReason",
@@ -30,6 +31,9 @@ __all__ = [
     "ResultOrder",
     "ResultOrderName",
     "StreamErrorReason",
+    "Transport",
+    "TransportName",
+    "cache_outcome",
     "data_type_number",
     "enum_word",
     "item_error_reason",
@@ -40,6 +44,7 @@ __all__ = [
     "reason_traits",
     "resample_kernel_number",
     "stream_error_reason",
+    "transport_of",
 ]
 
 
@@ -58,6 +63,30 @@ class ResultOrder(enum.StrEnum):
 
     AS_COMPLETED = "as_completed"
     AS_SENT = "as_sent"
+
+
+class Transport(enum.StrEnum):
+    """How features travel from the server, and images to it."""
+
+    INLINE = "inline"
+    """In messages."""
+    SHARED_MEMORY = "shared_memory"
+    """In memory of the host that client and server both run on; what has no room there goes inline."""
+    CUDA_IPC = "cuda_ipc"
+    """Features stay in the memory of the GPU that made them, which client and server both see; images go inline."""
+
+
+class CacheOutcome(enum.StrEnum):
+    """What the server's cache had to do with an item's features. They are the same bytes in any case."""
+
+    BYPASSED = "bypassed"
+    """Not asked: the caller did not want it, or the server has none."""
+    MISS = "miss"
+    """Made for this item."""
+    HIT = "hit"
+    """Taken from the cache."""
+    JOINED = "joined"
+    """Made for another item with the same content at the same time, and shared with it."""
 
 
 class ResampleKernel(enum.StrEnum):
@@ -87,6 +116,7 @@ class PixelFormat(enum.StrEnum):
 DataTypeName: TypeAlias = DataType | Literal["uint8", "float32", "bfloat16", "float16"]
 ResultOrderName: TypeAlias = ResultOrder | Literal["as_completed", "as_sent"]
 ResampleKernelName: TypeAlias = ResampleKernel | Literal["pillow_11", "pillow_12_2", "pillow_13"]
+TransportName: TypeAlias = Transport | Literal["inline", "shared_memory", "cuda_ipc"]
 OrientationName: TypeAlias = Orientation | Literal["keep", "apply"]
 PixelFormatName: TypeAlias = PixelFormat | Literal["GRAY8", "GRAY_ALPHA8", "RGB8", "RGBA8"]
 
@@ -173,6 +203,17 @@ def stream_error_reason(reason: int | str) -> str:
         reason = enum_word(error_pb2.StreamErrorReason.DESCRIPTOR, reason, _STREAM_PREFIX)
     word = reason.removeprefix(_STREAM_PREFIX)
     return member_or_word(StreamErrorReason, word)
+
+
+def cache_outcome(number: int) -> str | None:
+    """Return a `CacheOutcome`, the number as text, or None for 0: a server that says nothing of it."""
+    word = enum_word(event_pb2.CacheOutcome.DESCRIPTOR, number, "CACHE_OUTCOME_").lower()
+    return member_or_word(CacheOutcome, word) if number else None
+
+
+def transport_of(name: TransportName) -> Transport:
+    """Return the transport, or raise ValueError."""
+    return Transport(_checked(Transport, name, "transport"))
 
 
 def reason_traits(reason: str, *, of_item: bool) -> ReasonTraits | None:

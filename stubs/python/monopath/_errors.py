@@ -121,7 +121,7 @@ class RequestRefused(CallError):
 
 
 class StreamRefused(CallError):
-    """The server refused the stream before it was open, such as for its config."""
+    """The stream was refused before it was open, such as for its config: by the server, or by what this host lacks."""
 
 
 class StreamBroken(CallError):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from monopath._enums import PixelFormat, PixelFormatName, pixel_format_number
 from monopath._records import FeatureArray, GridThw, Size
-from monopath.v1 import image_pb2
+from monopath.v1 import image_pb2, location_pb2
 
 if TYPE_CHECKING:
     import torch
@@ -122,20 +122,22 @@ def is_file(value: object) -> bool:
     return isinstance(value.image if isinstance(value, Item) else value, pathlib.Path)
 
 
-def image_source(image: bytes | RawImage) -> image_pb2.ImageSource:
-    """Return the message of an image whose bytes are in memory."""
+def image_source(
+    image: bytes | RawImage, handle: location_pb2.SharedMemoryHandle | None = None
+) -> image_pb2.ImageSource:
+    """Return the message of an image whose bytes are in memory; they go into it unless they lie where `handle` says."""
     if isinstance(image, RawImage):
         height_px, width_px = image.pixels.shape[:2]
-        return image_pb2.ImageSource(
-            pixels=image_pb2.RawPixels(
-                width_px=width_px,
-                height_px=height_px,
-                format=pixel_format_number(image.format),
-                # C order, whatever the strides were.
-                data=image.pixels.tobytes(),
-            )
+        pixels = image_pb2.RawPixels(
+            width_px=width_px, height_px=height_px, format=pixel_format_number(image.format), shared_memory=handle
         )
-    return image_pb2.ImageSource(encoded=image_pb2.EncodedImage(data=image))
+        if handle is None:
+            # C order, whatever the strides were.
+            pixels.data = image.pixels.tobytes()
+        return image_pb2.ImageSource(pixels=pixels)
+    if handle is None:
+        return image_pb2.ImageSource(encoded=image_pb2.EncodedImage(data=image))
+    return image_pb2.ImageSource(encoded=image_pb2.EncodedImage(shared_memory=handle))
 
 
 def tensor_array(features: FeatureArray | torch.Tensor) -> FeatureArray:

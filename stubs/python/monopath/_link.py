@@ -47,6 +47,7 @@ class Link(Generic[PathT, InputT]):
                     # One that was lost has ended, but for the thread that waits for its requests.
                     self._call.cancel()
                 self._call = SyncCall(self._start, timeout_seconds=self.core.timeout_seconds())
+                self.core.attach(self._call.write_anytime)
                 self._call.write((config,))
             self.advance(self.core.has_opened)
             opened = self.core.check_opened()

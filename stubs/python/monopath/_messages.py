@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from monopath._enums import data_type_number
+from monopath._carriers import MemoryHandle
+from monopath._enums import cache_outcome, data_type_number
 from monopath._images import ImageInput, LocalFeatures, RawImage, as_item, image_source, load, tensor_array
 from monopath._paths import DeferredCpu, DeferredCuda, Local, PathT, PreprocessingPath
+from monopath._upload import Upload
 from monopath.v1 import (
     deferred_cpu_pb2,
     deferred_cuda_pb2,
     error_pb2,
     event_pb2,
     geometry_pb2,
+    image_pb2,
     local_pb2,
     location_pb2,
     service_pb2,
@@ -56,6 +59,7 @@ InputT = TypeVar("InputT")
 
 _CHUNK_BYTES = 1 << 20
 _ENVELOPE_BYTES = 256
+_HANDLE_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """Features of an item, in memory that this client did not ask for."""
+    """Where an item's features are, in memory that this client may see."""
 
     id: int
+    location: MemoryHandle | None
+    """None: in a place that this release does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,8 @@ class Completion:
     id: int
     provenance: event_pb2.Provenance
     timings: event_pb2.ItemTimings
+    cache: str | None
+    """A `CacheOutcome`; None where the server says nothing of it."""
 
 
 ServerMessage: TypeAlias = (
@@ -104,9 +112,14 @@ class Outgoing:
     payload_bytes: int
     """Bytes of the image or of the features."""
     largest_request_bytes: int
-    """No request of the item is larger than this."""
-    requests: Callable[[int], Iterable[AnyRequest]]
-    """Makes the item's messages, given its id."""
+    """No request of the item is larger than this, where the bytes go inline."""
+    largest_upload_request_bytes: int
+    """The same where they go through shared memory."""
+    requests: Callable[[int, Upload | None], Iterable[AnyRequest]]
+    """Makes the item's messages, given its id, and room for its bytes unless they go inline.
+
+    With room they are made while they are sent, since handles have to be in that order.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +143,11 @@ def read_response(response: AnyResponse) -> ServerMessage | None:
         case "plan":
             return response.plan
         case "features":
-            features = response.features
-            if features.WhichOneof("location") == "chunk":
-                return Chunk(features.id, features.chunk.offset_bytes, features.chunk.data)
-            return Handle(features.id)
+            return _read_features(response.features)
         case "completion":
             completion = response.completion
-            return Completion(completion.id, completion.provenance, completion.timings)
+            cache = None if isinstance(completion, local_pb2.LocalCompletion) else cache_outcome(completion.cache)
+            return Completion(completion.id, completion.provenance, completion.timings, cache)
         case "error":
             return response.error
         case "summary":
@@ -147,6 +158,21 @@ def read_response(response: AnyResponse) -> ServerMessage | None:
             return response.failure
         case None:
             return None
+
+
+def _read_features(
+    features: local_pb2.LocalFeatures | deferred_cuda_pb2.DeferredCudaFeatures | deferred_cpu_pb2.DeferredCpuFeatures,
+) -> Chunk | Handle:
+    match features.WhichOneof("location"):
+        case "chunk":
+            return Chunk(features.id, features.chunk.offset_bytes, features.chunk.data)
+        case "shared_memory":
+            return Handle(features.id, features.shared_memory)
+        case "cuda_ipc":
+            assert isinstance(features, deferred_cuda_pb2.DeferredCudaFeatures)
+            return Handle(features.id, features.cuda_ipc)
+        case None:
+            return Handle(features.id, None)
 
 
 def _load_image(image: ImageInput) -> ImageInput:
@@ -168,14 +194,25 @@ class _ImageParts:
     traceparent: str
     expected_sha256: bytes
 
-    def outgoing(self, request: Callable[[int], AnyRequest]) -> Outgoing:
+    def outgoing(self, request: Callable[[int, image_pb2.ImageSource], AnyRequest]) -> Outgoing:
         payload_bytes = len(self.image) if isinstance(self.image, bytes) else self.image.pixels.size
         text_bytes = len(self.label.encode()) + len(self.traceparent.encode())
+
+        def requests(item_id: int, upload: Upload | None) -> Iterable[AnyRequest]:
+            return (request(item_id, image_source(self.image)),) if upload is None else uploaded(item_id, upload)
+
+        def uploaded(item_id: int, upload: Upload) -> Iterator[AnyRequest]:
+            data = np.frombuffer(self.image, np.uint8) if isinstance(self.image, bytes) else self.image.pixels
+            handle = upload.write(data)
+            if handle is not None:
+                yield request(item_id, image_source(self.image, handle))
+
         return Outgoing(
             label=self.label,
             payload_bytes=payload_bytes,
             largest_request_bytes=payload_bytes + text_bytes + _ENVELOPE_BYTES,
-            requests=lambda item_id: (request(item_id),),
+            largest_upload_request_bytes=text_bytes + _HANDLE_BYTES + _ENVELOPE_BYTES,
+            requests=requests,
         )
 
 
@@ -188,11 +225,11 @@ def _image_parts(image: ImageInput) -> _ImageParts:
 def _deferred_cpu_outgoing(image: ImageInput, _ready: Ready) -> Outgoing:
     parts = _image_parts(image)
     return parts.outgoing(
-        lambda item_id: service_pb2.StreamDeferredCpuRequest(
+        lambda item_id, source: service_pb2.StreamDeferredCpuRequest(
             item=deferred_cpu_pb2.DeferredCpuItem(
                 id=item_id,
                 label=parts.label,
-                image=image_source(parts.image),
+                image=source,
                 traceparent=parts.traceparent,
                 expected_sha256=parts.expected_sha256,
             )
@@ -203,11 +240,11 @@ def _deferred_cpu_outgoing(image: ImageInput, _ready: Ready) -> Outgoing:
 def _deferred_cuda_outgoing(image: ImageInput, _ready: Ready) -> Outgoing:
     parts = _image_parts(image)
     return parts.outgoing(
-        lambda item_id: service_pb2.StreamDeferredCudaRequest(
+        lambda item_id, source: service_pb2.StreamDeferredCudaRequest(
             item=deferred_cuda_pb2.DeferredCudaItem(
                 id=item_id,
                 label=parts.label,
-                image=image_source(parts.image),
+                image=source,
                 traceparent=parts.traceparent,
                 expected_sha256=parts.expected_sha256,
             )
@@ -224,12 +261,19 @@ def _local_outgoing(features: LocalFeatures, ready: Ready) -> Outgoing:
     # Made here, so that what it refuses is raised before the item has an id.
     item = _local_item(features, array, ready)
 
-    def requests(item_id: int) -> Iterator[AnyRequest]:
+    def requests(item_id: int, upload: Upload | None) -> Iterator[AnyRequest]:
+        data = array.reshape(-1).view(np.uint8)
+        handle = None if upload is None else upload.write(data)
+        if upload is not None and handle is None:
+            return
         request = service_pb2.StreamLocalRequest(item=item)
         # Of this message alone: the thread of a stream that was lost may still be at the item's last attempt.
         request.item.id = item_id
         yield request
-        data = array.reshape(-1).view(np.uint8)
+        if handle is not None:
+            by_handle = local_pb2.LocalItemFeatures(id=item_id, shared_memory=handle)
+            yield service_pb2.StreamLocalRequest(item_features=by_handle)
+            return
         for offset_bytes in range(0, data.size, chunk_bytes):
             chunk = location_pb2.FeatureChunk(
                 offset_bytes=offset_bytes, data=data[offset_bytes : offset_bytes + chunk_bytes].tobytes()
@@ -241,6 +285,7 @@ def _local_outgoing(features: LocalFeatures, ready: Ready) -> Outgoing:
         label=features.label,
         payload_bytes=array.nbytes,
         largest_request_bytes=max(min(array.nbytes, chunk_bytes), text_bytes) + _ENVELOPE_BYTES,
+        largest_upload_request_bytes=text_bytes + _HANDLE_BYTES + _ENVELOPE_BYTES,
         requests=requests,
     )
 

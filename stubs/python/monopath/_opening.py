@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic
 
+from monopath._carriers import NewCarrier
 from monopath._enums import DataType, ResultOrder
 from monopath._messages import InputT, PathAdapter
 from monopath._paths import PathT
@@ -25,6 +26,7 @@ class Opening(Generic[PathT, InputT]):
     output: config_pb2.OutputConfig
     data_type: DataType
     order: ResultOrder
+    new_carrier: NewCarrier
     device_uuid: str
     max_unfinished_items: int | None
     timeout_seconds: float | None

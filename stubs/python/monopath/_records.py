@@ -155,6 +155,9 @@ class Ready:
     """Value of each channel and pixel value, float32 [3, 256]: finishes UINT8 features. None for other types."""
     device: str
     server_version: str
+    lease_timeout_seconds: float | None = None
+    """How long the server holds memory for features that are not released; they stay readable after that. None where
+    nothing is leased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,11 @@ class Summary:
     failed_count: int
     cancelled_count: int
     received_bytes: int
+    """Bytes of images or features that the server received, however they came."""
     sent_bytes: int
+    """Bytes of features that it sent, however they went."""
+    fallback_count: int = 0
+    """Items whose features came inline because the server had no shared memory left."""
 
     def __add__(self, other: Summary) -> Summary:
         return Summary(
@@ -176,6 +183,7 @@ class Summary:
             self.cancelled_count + other.cancelled_count,
             self.received_bytes + other.received_bytes,
             self.sent_bytes + other.sent_bytes,
+            self.fallback_count + other.fallback_count,
         )
 
 
@@ -282,6 +290,7 @@ def summary(message: event_pb2.Summary) -> Summary:
         cancelled_count=message.cancelled_count,
         received_bytes=message.received_bytes,
         sent_bytes=message.sent_bytes,
+        fallback_count=message.fallback_count,
     )
 
 
@@ -298,7 +307,15 @@ def ready(message: event_pb2.Ready) -> Ready:
         normalize_table=_normalize_table(message.normalize_table) if message.HasField("normalize_table") else None,
         device=message.device,
         server_version=message.server_version,
+        lease_timeout_seconds=_lease_timeout_seconds(message),
     )
+
+
+def _lease_timeout_seconds(message: event_pb2.Ready) -> float | None:
+    for offer in (message.shared_memory, message.cuda_ipc):
+        if offer.HasField("lease_timeout"):
+            return offer.lease_timeout.ToNanoseconds() / 1e9
+    return None
 
 
 def _normalize_table(message: tensor_pb2.Tensor) -> npt.NDArray[np.float32]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -13,10 +13,12 @@ from monopath._paths import PathT, PreprocessingPath
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import TracebackType
 
     import numpy.typing as npt
     import torch
 
+    from monopath._carriers import Features
     from monopath._errors import ItemError
     from monopath._records import FeatureArray, ImagePlan, ItemTimings, Provenance
 
@@ -39,9 +41,15 @@ class Result(Generic[PathT]):
     """The one end of an item: its features, or its error.
 
     `plan`, `array`, `provenance` and `timings` raise the item's own `ItemError` where the item has none of them.
+
+    Features may lie in memory of the server's, which has it back when nothing refers to the array any more. `release`
+    says so earlier, and so does the end of a `with` statement: `with result: encode(result.array)`.
     """
 
-    __slots__ = ("_array", "_plan", "_provenance", "_timings", "error", "id", "label", "path")
+    __slots__ = (
+        "_array", "_lease", "_plan", "_provenance", "_released", "_tensor", "_timings",
+        "cache", "error", "id", "label", "path",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,9 +59,10 @@ class Result(Generic[PathT]):
         path: PreprocessingPath,
         error: ItemError | None = None,
         plan: ImagePlan | None = None,
-        array: FeatureArray | None = None,
+        features: Features | None = None,
         provenance: Provenance | None = None,
         timings: ItemTimings | None = None,
+        cache: str | None = None,
     ) -> None:
         self.id = item_id
         """The item's id on its stream, as `send` returned it."""
@@ -63,10 +72,15 @@ class Result(Generic[PathT]):
         """The path that the item took; the value of the type argument."""
         self.error = error
         """Why the item has no features. None where it has."""
+        self.cache = cache
+        """A `CacheOutcome`. None for LOCAL, for failed items, and where the server does not say."""
         self._plan = plan
-        self._array = array
+        self._array = None if features is None else features.array
+        self._tensor = None if features is None else features.tensor
+        self._lease = None if features is None else features.lease
         self._provenance = provenance
         self._timings = timings
+        self._released = False
 
     @property
     def ok(self) -> bool:
@@ -85,8 +99,26 @@ class Result(Generic[PathT]):
 
     @property
     def array(self) -> FeatureArray:
-        """The features, [rows, channels, patch height, patch width], in the stream's element type; writable."""
+        """The features, [rows, channels, patch height, patch width], in the stream's element type; writable.
+
+        Writes to it are this process's own, wherever it lies. Raises RuntimeError after `release`, and where the
+        features are on a GPU.
+        """
+        self._check_held()
+        if self._tensor is not None:
+            raise RuntimeError("Expected features that the CPU can read, got them on a GPU: use tensor, or torch()")
         return self._present(self._array)
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """The features on the GPU that made them, on a stream over CUDA IPC; not to be written to.
+
+        Raises RuntimeError after `release`, and where the features are not on a GPU.
+        """
+        self._check_held()
+        if self._tensor is None:
+            raise RuntimeError("Expected features on a GPU, got them in the CPU's memory: use array, or torch()")
+        return self._tensor
 
     @property
     def provenance(self) -> Provenance:
@@ -99,12 +131,41 @@ class Result(Generic[PathT]):
         return self._present(self._timings)
 
     def torch(self) -> torch.Tensor:
-        """Return the features as a tensor that shares `array`'s memory. Raises ImportError where torch is missing."""
-        return torch_tensor(self.array)
+        """Return the features as a tensor, without a copy: on a GPU where they are there, else of `array`'s memory.
+
+        Raises ImportError where torch is missing, and RuntimeError after `release`.
+        """
+        self._check_held()
+        return torch_tensor(self.array) if self._tensor is None else self._tensor
+
+    def release(self) -> None:
+        """Read the features no more, so that the server has their memory back. Calling it again does nothing.
+
+        `array` cannot be used after that. What was taken from it before, such as slices and tensors, must not be read
+        any more either: where features came in shared memory, the server may write another item's there.
+        """
+        self._released = True
+        self._array = self._tensor = None
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.release()
 
     def sha256(self) -> str:
         """Return the SHA-256 of the features' bytes, in hexadecimal."""
         return hashlib.sha256(self.array.reshape(-1).view(np.uint8).data).hexdigest()
+
+    def _check_held(self) -> None:
+        self.raise_for_error()
+        if self._released or (self._lease is not None and self._lease.released):
+            raise RuntimeError("Expected held features, got released ones: copy what is needed for longer")
 
     def _present(self, value: _ValueT | None) -> _ValueT:
         if value is None:
@@ -113,7 +174,7 @@ class Result(Generic[PathT]):
         return value
 
     def __repr__(self) -> str:
-        end = f"shape={list(self.array.shape)}" if self.error is None else f"error={self.error.reason}"
+        end = f"shape={list(self.plan.shape)}" if self.error is None else f"error={self.error.reason}"
         return f"Result(id={self.id}, label={self.label!r}, path={self.path}, {end})"
 
 
@@ -136,7 +197,7 @@ class FeatureBatch(Generic[PathT]):
 
 
 def concatenate(results: Iterable[Result[PathT]]) -> FeatureBatch[PathT]:
-    """Put the features of one or more images after each other.
+    """Put copies of the features of one or more images after each other; the results may be released then.
 
     Raises the first failed item's `ItemError`, and ValueError for no results or for ones of different paths, configs or
     element types.

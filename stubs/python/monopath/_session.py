@@ -7,19 +7,22 @@ wire id besides: the same one, unless a larger one was used on that stream alrea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, assert_never
 
 from monopath import _records as records
 from monopath._assembly import FeatureAssembly
+from monopath._carriers import Carrier, Features
 from monopath._enums import DataType, ItemErrorReason, ResultOrder
 from monopath._errors import ItemError, ProtocolError
-from monopath._messages import Chunk, Completion, Handle, ServerMessage
-from monopath._paths import PathT, PreprocessingPath
+from monopath._leases import Leases, WriteAnytime
+from monopath._messages import AnyRequest, Chunk, Completion, Handle, PathAdapter, ServerMessage
+from monopath._paths import PathT
 from monopath._results import PlanEvent, Result
 from monopath.v1 import error_pb2, event_pb2
 
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Iterable
 
     from monopath._messages import Outgoing
 
@@ -48,7 +51,8 @@ class Session(Generic[PathT]):
 
     def __init__(
         self,
-        path: PreprocessingPath,
+        adapter: PathAdapter[PathT, Any],
+        carrier: Carrier,
         *,
         data_type: DataType,
         order: ResultOrder,
@@ -62,7 +66,10 @@ class Session(Generic[PathT]):
         self.failure: error_pb2.StreamFailure | None = None
         self.accepted_count = 0
         self.ended_count = 0
-        self._path = path
+        self.carrier = carrier
+        self._path = adapter.path
+        self._release_request = adapter.release
+        self._leases = Leases()
         self._data_type = data_type
         self._order = order
         self._events = events
@@ -75,7 +82,6 @@ class Session(Generic[PathT]):
         # These two hold wire ids.
         self._abandoned_ids: set[int] = set()
         self._refused_ids: set[int] = set()
-        self._first_wire_id: int | None = None
         self._next_wire_id = 1
 
     @property
@@ -93,10 +99,14 @@ class Session(Generic[PathT]):
         """The server takes more items on this stream."""
         return self.ready is not None and self.goaway is None and self.failure is None and self.summary is None
 
+    def attach(self, send: WriteAnytime) -> None:
+        """Say how requests are sent on this stream."""
+        self._leases.send = send
+
     def has_room(self, outgoing: Outgoing) -> bool:
         """Return whether the item fits into what server and client allow at a time. One always does."""
         assert self.ready is not None
-        if not self._unanswered or self._is_too_large(outgoing):
+        if not self._unanswered or self._excess_bytes(outgoing, self.carrier.can_upload(outgoing.payload_bytes)):
             return True
         max_items = max(1, self.ready.limits.max_unfinished_items)
         if self._own_max_unfinished_items is not None:
@@ -106,33 +116,43 @@ class Session(Generic[PathT]):
             and self._unfinished_bytes + outgoing.payload_bytes <= self.ready.limits.max_unfinished_bytes
         )
 
-    def begin(self, outgoing: Outgoing, item_id: int) -> int | None:
-        """Take an item, and return the wire id to send it under; None where it is not to be sent.
+    def begin(self, outgoing: Outgoing, item_id: int) -> Iterable[AnyRequest]:
+        """Take an item, and return the requests to send for it: none, if it is not to be sent.
 
         An item whose request the server could not take would end the whole stream; it becomes its own error instead.
         """
         assert self.ready is not None
         wire_id = max(item_id, self._next_wire_id)
         self._next_wire_id = wire_id + 1
-        if self._first_wire_id is None:
-            self._first_wire_id = wire_id
         self._wire_ids[item_id] = wire_id
-        if self._is_too_large(outgoing):
+        upload = self.carrier.begin_upload(wire_id, outgoing.payload_bytes)
+        excess_bytes = self._excess_bytes(outgoing, upload is not None)
+        if excess_bytes:
+            self.carrier.end_upload(wire_id)
             refusal = ItemError(
                 ItemErrorReason.IMAGE_BYTES_EXCEEDED,
-                f"Expected a request of at most {self.ready.limits.max_request_bytes} bytes, "
-                f"got {outgoing.largest_request_bytes}; not sent",
+                f"Expected a request of at most {self.ready.limits.max_request_bytes} bytes, got {excess_bytes}; "
+                "not sent",
                 item_id=item_id,
                 label=outgoing.label,
             )
             self._refused_ids.add(wire_id)
             self._unanswered[wire_id] = _Unanswered(item_id, outgoing.label, 0, refusal=refusal)
             self._emit_refusals()
-            return None
+            return ()
         self._unanswered[wire_id] = _Unanswered(item_id, outgoing.label, outgoing.payload_bytes)
         self._unfinished_bytes += outgoing.payload_bytes
         self.accepted_count += 1
-        return wire_id
+        return outgoing.requests(wire_id, upload)
+
+    def release(self, item_id: int) -> bool:
+        """Give an item's memory back. Returns False where none is leased on this stream, or it is too late to tell."""
+        return self._leases.release(item_id)
+
+    def end(self) -> None:
+        """The stream is over, in whatever way. What it leased stays readable. Calling it again does nothing."""
+        self._leases.end()
+        self.carrier.end()
 
     def abandon(self, item_id: int) -> int | None:
         """Drop what is still to come of an item. Returns its wire id where the server has to be told."""
@@ -141,11 +161,6 @@ class Session(Generic[PathT]):
             return None
         self._abandoned_ids.add(wire_id)
         return None if wire_id in self._refused_ids else wire_id
-
-    def knows(self, item_id: int) -> bool:
-        """Return whether this stream's server knows the item under the caller's id."""
-        first = self._first_wire_id
-        return first is not None and first <= item_id < self._next_wire_id and item_id not in self._refused_ids
 
     def wire_id(self, item_id: int) -> int | None:
         """Return the wire id of an item that this stream's server has still to end."""
@@ -169,7 +184,7 @@ class Session(Generic[PathT]):
         elif isinstance(message, Chunk):
             self._receive_chunk(message)
         elif isinstance(message, Handle):
-            raise ProtocolError(f"Expected features of item {message.id} inline, got a memory handle")
+            self._receive_handle(message)
         elif isinstance(message, Completion):
             self._receive_completion(message, self.ready)
         elif isinstance(message, error_pb2.ItemError):
@@ -184,9 +199,11 @@ class Session(Generic[PathT]):
         if self.summary is None and not (self.ready is None and self.goaway is not None):
             raise ProtocolError("Expected a summary before the stream's end, got none")
 
-    def _is_too_large(self, outgoing: Outgoing) -> bool:
+    def _excess_bytes(self, outgoing: Outgoing, uploads: bool) -> int:
+        """Return the size of the item's largest request if the server would not take it, else 0."""
         assert self.ready is not None
-        return 0 < self.ready.limits.max_request_bytes < outgoing.largest_request_bytes
+        size_bytes = outgoing.largest_upload_request_bytes if uploads else outgoing.largest_request_bytes
+        return size_bytes if 0 < self.ready.limits.max_request_bytes < size_bytes else 0
 
     def _receive_ready(self, message: event_pb2.Ready) -> None:
         if self.ready is not None:
@@ -194,6 +211,7 @@ class Session(Generic[PathT]):
         opened = records.ready(message)
         if opened.path != self._path:
             raise ProtocolError(f"Expected a stream of the path {self._path}, got {opened.path}")
+        self.carrier.check(message)
         self.ready = opened
 
     def _receive_plan(self, message: event_pb2.ItemPlan, opened: records.Ready | None) -> None:
@@ -216,11 +234,25 @@ class Session(Generic[PathT]):
             raise ProtocolError(f"Expected a plan of item {message.id} before its features, got none")
         item.assembly.add(message.offset_bytes, message.data)
 
+    def _receive_handle(self, message: Handle) -> None:
+        item, handle = self._item(message.id, "handle"), message.location
+        if item.plan is None or item.assembly is None:
+            raise ProtocolError(f"Expected a plan of item {message.id} before its features, got none")
+        if handle is None:
+            raise ProtocolError(f"Expected features of item {message.id} in a known place, got them elsewhere")
+        plan = item.plan
+        item.assembly.place(
+            handle.length_bytes,
+            lambda: self.carrier.features(
+                handle, plan, self._leases.begin(item.item_id, self._release_request(message.id))
+            ),
+        )
+
     def _receive_completion(self, message: Completion, opened: records.Ready | None) -> None:
         item = self._item(message.id, "completion")
         if item.assembly is None:
             raise ProtocolError(f"Expected a plan of item {message.id} before its completion, got none")
-        array = item.assembly.finish()
+        features = item.assembly.finish(self.carrier.inline_features)
         made = records.provenance(message.provenance)
         assert opened is not None
         if made.path != self._path or made.config_sha256 != opened.config_sha256:
@@ -229,7 +261,14 @@ class Session(Generic[PathT]):
                 f"got {made.path} with {made.config_sha256.hex()[:12]}"
             )
         timings = records.item_timings(message.timings)
-        self._end(message.id, plan=item.plan, array=array, provenance=made, timings=timings)
+        self._end(
+            message.id,
+            plan=item.plan,
+            features=features,
+            provenance=made,
+            timings=timings,
+            cache=message.cache,
+        )
 
     def _receive_error(self, message: error_pb2.ItemError) -> None:
         item = self._item(message.id, "error")
@@ -260,9 +299,10 @@ class Session(Generic[PathT]):
         *,
         plan: records.ImagePlan | None,
         error: ItemError | None = None,
-        array: records.FeatureArray | None = None,
+        features: Features | None = None,
         provenance: records.Provenance | None = None,
         timings: records.ItemTimings | None = None,
+        cache: str | None = None,
     ) -> None:
         if self._order is ResultOrder.AS_SENT and wire_id != next(iter(self._unanswered)):
             raise ProtocolError(
@@ -276,9 +316,10 @@ class Session(Generic[PathT]):
             path=self._path,
             error=error,
             plan=plan,
-            array=array,
+            features=features,
             provenance=provenance,
             timings=timings,
+            cache=cache,
         )
         self._emit(wire_id, result)
         self._emit_refusals()
@@ -292,6 +333,7 @@ class Session(Generic[PathT]):
 
     def _emit(self, wire_id: int, result: Result[PathT]) -> None:
         del self._unanswered[wire_id], self._wire_ids[result.id]
+        self.carrier.end_upload(wire_id)
         self.ended_count += 1
         if wire_id in self._abandoned_ids:
             self._abandoned_ids.discard(wire_id)

@@ -113,6 +113,8 @@ class Stream(Generic[PathT, InputT]):
         """Yield plans and results as they come, until every item sent so far has ended."""
         while (event := self._next_event()) is not None:
             yield event
+            # What the caller has dropped is not to be held here while the next one is waited for.
+            del event
 
     def cancel(self, item_id: int) -> bool:
         """Ask the server to drop an item; it still ends exactly once. Returns False where it is too late to ask.
@@ -123,12 +125,13 @@ class Stream(Generic[PathT, InputT]):
             return self._write(self._core.cancellation(item_id))
 
     def release(self, item_id: int) -> bool:
-        """Give leased memory of an item back. Features that came inline lease none.
+        """Give leased memory of an item back, as its result's `release` does. Features that came inline lease none.
 
-        Returns False where it is too late to tell. Raises ValueError for an id that `send` never returned.
+        Returns False where nothing is leased, or it is too late to tell. Raises ValueError for an id that `send` never
+        returned.
         """
         with self._changed:
-            return self._write(self._core.release(item_id))
+            return self._core.release(item_id)
 
     def half_close(self) -> None:
         """Tell the server that no more items come. Those that were sent are still answered."""

@@ -45,6 +45,11 @@ class SyncCall(WritingSide):
         except StopIteration:
             return None
 
+    def write_anytime(self, requests: Iterable[AnyRequest]) -> bool:
+        # This queue's `put` is reentrant. What comes behind the half-close is never sent.
+        self.write(requests)
+        return not self._half_closed
+
     def cancel(self) -> None:
         """End the call now, and the writing thread with it."""
         self._call.cancel()

@@ -30,6 +30,13 @@ class WritingSide(abc.ABC):
         if not self._half_closed:
             self._put(requests)
 
+    @abc.abstractmethod
+    def write_anytime(self, requests: Iterable[AnyRequest]) -> bool:
+        """Do the same from any thread at any moment, even from the garbage collector. Returns False if it is too late.
+
+        Takes no lock.
+        """
+
     def half_close(self, *, drop_unsent: bool = False) -> None:
         """Send nothing more: after what is already on its way out, or at once."""
         self._stopped = self._stopped or drop_unsent

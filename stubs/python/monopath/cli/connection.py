@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from monopath import Client, MonopathError
 from monopath.cli.faults import ExitCode, UserFault, needs_server, of_client_error
 from monopath.cli.output import error_console
+from monopath.shared_memory import DEFAULT_DIRECTORY
 
 __all__ = ["connected"]
 
@@ -15,35 +17,46 @@ _ANSWER_WITHIN_SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def connected(address: str | None, *, needs_cuda: bool = False) -> Iterator[Client]:
+def connected(
+    address: str | None, *, needs_cuda: bool = False, shared_memory_directory: Path | None = None
+) -> Iterator[Client]:
     """Give a client of the server at `address`, or of one that lives as long as the context does.
+
+    `shared_memory_directory` is where both meet; None: the usual one.
 
     Raises UserFault where no server answers, and for every `MonopathError` that leaves the context.
     """
     answered = False
     try:
         if address is not None:
-            with Client(address) as client:
+            with Client(address, shared_memory_directory=shared_memory_directory) as client:
                 # A stream has no deadline of its own; this call tells soon that nobody answers.
                 client.capabilities(timeout_seconds=_ANSWER_WITHIN_SECONDS)
                 answered = True
                 yield client
         else:
-            with _own_server(needs_cuda=needs_cuda) as own_address, Client(own_address) as client:
+            own_server = _own_server(needs_cuda=needs_cuda, shared_memory_directory=shared_memory_directory)
+            with (
+                own_server as own_address,
+                Client(own_address, shared_memory_directory=shared_memory_directory) as client,
+            ):
                 yield client
     except MonopathError as error:
         raise of_client_error(error, address, answered=answered) from None
 
 
 @contextlib.contextmanager
-def _own_server(*, needs_cuda: bool) -> Iterator[str]:
+def _own_server(*, needs_cuda: bool, shared_memory_directory: Path | None) -> Iterator[str]:
     try:
         from monopath_server.embedded import embedded_server
         from monopath_server.settings import DeviceMode, Settings
     except ModuleNotFoundError as error:
         raise needs_server("A command without --server starts a server of its own, which", error) from None
     # Looking for a GPU takes seconds, and a context on it hundreds of MiB.
-    settings = Settings(cuda=DeviceMode.AUTO if needs_cuda else DeviceMode.OFF)
+    settings = Settings(
+        cuda=DeviceMode.AUTO if needs_cuda else DeviceMode.OFF,
+        shared_memory_directory=shared_memory_directory or DEFAULT_DIRECTORY,
+    )
     with contextlib.ExitStack() as stack:
         try:
             with _status("Starting a server"):

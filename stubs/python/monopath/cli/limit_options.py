@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -13,6 +14,7 @@ from monopath_server.settings import Settings
 __all__ = [
     "DEFAULTS",
     "BatchWaitOption",
+    "CacheBytesOption",
     "ChunkBytesOption",
     "FeatureBytesOption",
     "GraceOption",
@@ -22,11 +24,15 @@ __all__ = [
     "ImagePixelsOption",
     "ImageSideOption",
     "LameDuckOption",
+    "LeaseTimeoutOption",
     "OpeningTimeoutOption",
     "ProcessBytesOption",
     "ProcessItemsOption",
     "ProcessPixelsOption",
     "ReplyTimeoutOption",
+    "SharedDeviceBytesOption",
+    "SharedMemoryBytesOption",
+    "SharedMemoryDirectoryOption",
     "StreamAgeOption",
     "StreamsOption",
     "UnfinishedBytesOption",
@@ -132,6 +138,39 @@ ChunkBytesOption: TypeAlias = Annotated[
 IdleBufferBytesOption: TypeAlias = Annotated[
     int,
     _bytes("IDLE_BUFFER_BYTES", DEFAULTS.idle_buffer_bytes, "Memory that is kept for reuse between images.", low=0),
+]
+CacheBytesOption: TypeAlias = Annotated[
+    int,
+    _bytes("CACHE_BYTES", DEFAULTS.cache_bytes, "Features that are kept for images that come again; 0: none.", low=0),
+]
+SharedMemoryDirectoryOption: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        envvar="MONOPATH_SHARED_MEMORY_DIR",
+        metavar="FOLDER",
+        help="Where shared memory is: a folder in memory that clients of this host see too.",
+    ),
+]
+SharedMemoryBytesOption: TypeAlias = Annotated[
+    int,
+    _bytes(
+        "MAX_SHARED_MEMORY_BYTES",
+        DEFAULTS.max_shared_memory_bytes,
+        "Most shared memory for features; what does not fit travels in messages. 0: no shared memory.",
+        low=0,
+    ),
+]
+SharedDeviceBytesOption: TypeAlias = Annotated[
+    int,
+    _bytes(
+        "MAX_SHARED_DEVICE_BYTES",
+        DEFAULTS.max_shared_device_bytes,
+        "Most memory of each GPU for features that stay on it (CUDA IPC). 0: none.",
+        low=0,
+    ),
+]
+LeaseTimeoutOption: TypeAlias = Annotated[
+    float, _seconds("LEASE_TIMEOUT", "How long a client may keep features in shared memory without releasing them.")
 ]
 BatchWaitOption: TypeAlias = Annotated[
     int,

@@ -10,6 +10,7 @@ from monopath import DataType, GridThw, ItemError, LocalFeatures, RawImage, Read
 from monopath.cli.faults import needs_server
 
 try:
+    from monopath_server.engine.buffers import BufferPool
     from monopath_server.engine.images import decode_planned, plan_item
     from monopath_server.engine.items import EncodedSource, ImageItem, PixelsSource
     from monopath_server.engine.workers import CancelToken
@@ -26,6 +27,8 @@ from monopath._records import numpy_data_type
 
 __all__ = ["FeatureMaker"]
 
+_IDLE_BUFFER_BYTES = 256 << 20
+
 
 class FeatureMaker:
     """Turns images into features exactly as the server of an open LOCAL stream would, under that stream's config."""
@@ -38,6 +41,7 @@ class FeatureMaker:
         limits = ready.limits
         self._limits = ImageLimits(limits.max_image_side_px, limits.max_image_pixels, limits.max_image_bytes)
         self._max_feature_bytes = limits.max_feature_bytes
+        self._buffers = BufferPool(_IDLE_BUFFER_BYTES)
 
     def features(self, image: bytes | RawImage, label: str) -> LocalFeatures:
         """Return the features of an encoded file or of raw pixels. Raises ItemError where the image has none."""
@@ -45,11 +49,12 @@ class FeatureMaker:
         try:
             item = ImageItem(id=0, label=label, source=source, expected_sha256=b"")
             planned = plan_item(item, self._config, self._element_type, self._limits, self._max_feature_bytes)
-            decoded = decode_planned(planned, self._config, CancelToken())
+            decoded = decode_planned(planned, self._config, CancelToken(), self._buffers)
         except ItemFault as fault:
             raise ItemError(fault.reason.name, fault.message, field=fault.field, label=label) from None
         rows = np.empty(planned.feature_bytes, np.uint8)
         self._transform.rows_into(decoded.prepared, planned.plan, rows)
+        decoded.release()
         plan = planned.plan
         return LocalFeatures(
             rows.view(self._numpy_data_type).reshape(plan.shape),

@@ -21,6 +21,7 @@ __all__ = [
     "ProcessorChoice",
     "ResampleKernelOption",
     "ServerOption",
+    "SharedMemoryDirectoryOption",
     "choose_processor",
 ]
 
@@ -34,6 +35,15 @@ ServerOption: TypeAlias = Annotated[
         help="A running server: host:port or unix:/path. Without it the command starts one of its own and stops it "
         "again (needs monopath[server]).",
         show_default=False,
+    ),
+]
+SharedMemoryDirectoryOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="MONOPATH_SHARED_MEMORY_DIR",
+        metavar="FOLDER",
+        help="Where shared memory is: the server's folder of that name.",
+        show_default="/dev/shm",  # noqa: S108 - where POSIX shared memory is on Linux
     ),
 ]
 PresetOption: TypeAlias = Annotated[

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from monopath import DataType, PathT, PreprocessingPath, Ready, Result
+from monopath import DataType, PathT, PreprocessingPath, Ready, Result, Transport
 from monopath.cli.connection import connected
 from monopath.cli.faults import ExitCode, UserFault
 from monopath.cli.features_file import FeaturesFile
@@ -25,6 +25,7 @@ from monopath.cli.options import (
     PresetOption,
     ResampleKernelOption,
     ServerOption,
+    SharedMemoryDirectoryOption,
     choose_processor,
 )
 from monopath.cli.output import error_console
@@ -43,6 +44,13 @@ class PathName(enum.StrEnum):
     LOCAL = "local"
 
 
+class TransportName(enum.StrEnum):
+    """The transports as the command line writes them."""
+
+    INLINE = "inline"
+    SHARED_MEMORY = "shared-memory"
+
+
 def preprocess(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files.", show_default=False)],
     path: Annotated[
@@ -57,6 +65,11 @@ def preprocess(
     dtype: Annotated[
         DataType, typer.Option(help="Element type of the features. uint8: pixel values before normalisation.")
     ] = DataType.FLOAT32,
+    transport: Annotated[
+        TransportName,
+        typer.Option(help="How images and features travel: in messages, or in shared memory of the server's host."),
+    ] = TransportName.INLINE,
+    shared_memory_dir: SharedMemoryDirectoryOption = None,
     resample_kernel: ResampleKernelOption = None,
     orientation: OrientationOption = None,
     server: ServerOption = None,
@@ -90,7 +103,8 @@ def preprocess(
             error_console().print(f"warning: {warning.field}: {warning.description}")
 
     started_seconds = time.perf_counter()
-    with connected(server, needs_cuda=path is PathName.DEFERRED_CUDA) as client:
+    connection = connected(server, needs_cuda=path is PathName.DEFERRED_CUDA, shared_memory_directory=shared_memory_dir)
+    with connection as client:
         started_seconds = time.perf_counter()
         with output, _progress(len(reports), as_json=json) as advance:
 
@@ -100,10 +114,13 @@ def preprocess(
                 output.end(report)
                 advance()
 
-            Transfer(reports, on_ready, on_end).run(client, wire_path, choice, dtype)
+            transfer = Transfer(reports, on_ready, on_end)
+            summary = transfer.run(client, wire_path, choice, dtype, Transport[transport.name])
     if features_file is not None:
         features_file.write(metadata)
-    output.summarize(time.perf_counter() - started_seconds, metadata["config_sha256"])
+    fallback_count = 0 if summary is None else summary.fallback_count
+    seconds = time.perf_counter() - started_seconds
+    output.summarize(seconds, metadata["config_sha256"], transport.value, fallback_count)
     if any(report.error is not None for report in reports):
         raise typer.Exit(ExitCode.FAILED)
 

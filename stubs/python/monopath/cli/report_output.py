@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import TracebackType
 from typing import Self
 
-from monopath import ImagePlan
+from monopath import CacheOutcome, ImagePlan, Transport
 from monopath.cli.output import (
     FileName,
     digest_text,
@@ -21,6 +22,8 @@ from monopath.cli.output import (
 from monopath.cli.reports import ImageReport
 
 __all__ = ["ReportOutput", "plan_cells"]
+
+_CACHE_WORDS: dict[str | None, str] = {CacheOutcome.HIT: "from the cache", CacheOutcome.JOINED: "made once for several"}
 
 
 class ReportOutput:
@@ -61,8 +64,11 @@ class ReportOutput:
         if exc_type is not None and self._ended_ids and missing_count:
             error_console().print(f"{missing_count} of {len(self._reports)} images have no result")
 
-    def summarize(self, seconds: float, config_sha256: str) -> None:
-        """Write what it all came to, on a line. With JSON the lines say it themselves."""
+    def summarize(self, seconds: float, config_sha256: str, transport: str, fallback_count: int) -> None:
+        """Write what it all came to, on a line or two. With JSON the lines say it themselves.
+
+        `fallback_count` features came inline because the server had no shared memory left.
+        """
         if self._as_json:
             return
         done = [report for report in self._reports if report.error is None]
@@ -74,6 +80,14 @@ class ReportOutput:
             f"\n{len(done)} done{failed}; {token_count} tokens in {seconds:.2f} s; {path}, config {config_sha256[:12]}",
             soft_wrap=True,
         )
+        found = Counter(report.cache for report in done)
+        notes = [
+            *([f"over {transport}"] if transport != Transport.INLINE else []),
+            *([f"{fallback_count} inline for lack of room"] if fallback_count else []),
+            *(f"{found[outcome]} {words}" for outcome, words in _CACHE_WORDS.items() if found[outcome]),
+        ]
+        if notes:
+            out_console().print(", ".join(notes), soft_wrap=True)
 
 
 def plan_cells(plan: ImagePlan | None) -> tuple[str, str, str, str]:

@@ -42,6 +42,8 @@ class ImageReport:
     content_sha256: str | None = None
     """SHA-256 of the file."""
     features_sha256: str | None = None
+    cache: str | None = None
+    """What the server's cache did."""
     plan_ms: float | None = None
     total_ms: float | None = None
     error: ReportedError | None = None
@@ -71,6 +73,7 @@ class ImageReport:
         self.total_ms = self._elapsed_ms()
         self.plan = result.plan
         self.features_sha256 = result.sha256()
+        self.cache = result.cache
         self.content_sha256 = result.provenance.content_sha256.hex() or self.content_sha256
 
     def as_json(self) -> dict[str, object]:
@@ -85,6 +88,7 @@ class ImageReport:
             "data_type": None if plan is None else plan.data_type,
             "sha256": self.features_sha256,
             "content_sha256": self.content_sha256,
+            "cache": self.cache,
             "plan_ms": self.plan_ms,
             "total_ms": self.total_ms,
             "error": None if error is None else error.as_json(),

@@ -16,6 +16,7 @@ from monopath.cli.faults import ExitCode, UserFault, needs_server
 from monopath.cli.limit_options import (
     DEFAULTS,
     BatchWaitOption,
+    CacheBytesOption,
     ChunkBytesOption,
     FeatureBytesOption,
     GraceOption,
@@ -25,11 +26,15 @@ from monopath.cli.limit_options import (
     ImagePixelsOption,
     ImageSideOption,
     LameDuckOption,
+    LeaseTimeoutOption,
     OpeningTimeoutOption,
     ProcessBytesOption,
     ProcessItemsOption,
     ProcessPixelsOption,
     ReplyTimeoutOption,
+    SharedDeviceBytesOption,
+    SharedMemoryBytesOption,
+    SharedMemoryDirectoryOption,
     StreamAgeOption,
     StreamsOption,
     UnfinishedBytesOption,
@@ -80,6 +85,11 @@ def serve(
     max_process_pixels: ProcessPixelsOption = DEFAULTS.max_process_pixels,
     chunk_bytes: ChunkBytesOption = DEFAULTS.chunk_bytes,
     idle_buffer_bytes: IdleBufferBytesOption = DEFAULTS.idle_buffer_bytes,
+    cache_bytes: CacheBytesOption = DEFAULTS.cache_bytes,
+    shared_memory_dir: SharedMemoryDirectoryOption = DEFAULTS.shared_memory_directory,
+    max_shared_memory_bytes: SharedMemoryBytesOption = DEFAULTS.max_shared_memory_bytes,
+    max_shared_device_bytes: SharedDeviceBytesOption = DEFAULTS.max_shared_device_bytes,
+    lease_timeout: LeaseTimeoutOption = DEFAULTS.lease_timeout_seconds,
     batch_wait_us: BatchWaitOption = DEFAULTS.batch_wait_us,
     opening_timeout: OpeningTimeoutOption = DEFAULTS.opening_timeout_seconds,
     idle_timeout: IdleTimeoutOption = DEFAULTS.idle_timeout_seconds,
@@ -97,6 +107,7 @@ def serve(
     presets = {**DEFAULTS.presets, **_read_presets(preset or [])}
     _check_ready_file(ready_file)
     check_address(address)
+    _check_shared_memory(shared_memory_dir)
     settings = Settings(
         address=address,
         worker_count=workers,
@@ -112,6 +123,11 @@ def serve(
         max_process_pixels=max_process_pixels,
         chunk_bytes=chunk_bytes,
         idle_buffer_bytes=idle_buffer_bytes,
+        cache_bytes=cache_bytes,
+        shared_memory_directory=shared_memory_dir,
+        max_shared_memory_bytes=max_shared_memory_bytes,
+        max_shared_device_bytes=max_shared_device_bytes,
+        lease_timeout_seconds=lease_timeout,
         batch_wait_us=batch_wait_us,
         opening_timeout_seconds=opening_timeout,
         idle_timeout_seconds=idle_timeout,
@@ -166,6 +182,12 @@ def _read_presets(files: list[PresetFile]) -> dict[str, KimiConfig]:
     if faults:
         raise UserFault("\n".join(faults))
     return presets
+
+
+def _check_shared_memory(directory: Path) -> None:
+    # Without the usual one, on a system that has none, the server starts all the same and says so to who asks for it.
+    if directory != DEFAULTS.shared_memory_directory and not os.access(directory, os.W_OK | os.X_OK):
+        raise UserFault(f"--shared-memory-dir: expected a folder that can be written to, got {directory}")
 
 
 def _check_ready_file(ready_file: Path | None) -> None:

@@ -18,6 +18,8 @@ from monopath import (
     Ready,
     Result,
     Stream,
+    Summary,
+    Transport,
 )
 from monopath._messages import InputT
 from monopath.cli.faults import UserFault
@@ -49,22 +51,35 @@ class Transfer:
         self._sent: list[ImageReport] = []
         """What was sent, in its order: the stream's ids count from 1."""
 
-    def run(self, client: Client, path: PreprocessingPath, choice: ProcessorChoice, data_type: DataType) -> None:
-        """Send all images and wait for their ends. Raises UserFault for files, MonopathError for the stream."""
+    def run(
+        self,
+        client: Client,
+        path: PreprocessingPath,
+        choice: ProcessorChoice,
+        data_type: DataType,
+        transport: Transport,
+    ) -> Summary | None:
+        """Send all images, wait for their ends, and return what the server says it came to.
+
+        Raises UserFault for files, MonopathError for the stream.
+        """
         match path:
             case PreprocessingPath.DEFERRED_CPU:
-                with client.deferred_cpu(**choice.arguments, data_type=data_type) as cpu_stream:
+                with client.deferred_cpu(**choice.arguments, data_type=data_type, transport=transport) as cpu_stream:
                     self._exchange(cpu_stream, self._files())
+                return cpu_stream.summary
             case PreprocessingPath.DEFERRED_CUDA:
-                with client.deferred_cuda(**choice.arguments, data_type=data_type) as cuda_stream:
+                with client.deferred_cuda(**choice.arguments, data_type=data_type, transport=transport) as cuda_stream:
                     self._exchange(cuda_stream, self._files())
+                return cuda_stream.summary
             case PreprocessingPath.LOCAL:
                 # Needs what only a server needs; imported where it is known to be wanted.
                 from monopath.cli.local_features import FeatureMaker
 
-                with client.local(**choice.arguments, data_type=data_type) as local_stream:
+                with client.local(**choice.arguments, data_type=data_type, transport=transport) as local_stream:
                     maker = FeatureMaker(local_stream.ready, data_type)
                     self._exchange(local_stream, self._local_features(maker))
+                return local_stream.summary
             case _:
                 assert_never(path)
 
@@ -74,6 +89,8 @@ class Transfer:
             report = self._sent[result.id - 1]
             report.take_result(result)
             self._on_end(report, result if result.ok else None)
+            # Its memory may be the server's, who wants it for the next one.
+            del result
 
     def _take_plan(self, event: PlanEvent) -> None:
         self._sent[event.id - 1].take_plan(event.plan)

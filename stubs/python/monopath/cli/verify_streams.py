@@ -78,12 +78,13 @@ class _Verification:
     def run_on(self, client: Client) -> RunReport:
         setting = self._run.setting
         arguments, data_type = setting.config.arguments(setting.kernel), setting.data_type
+        # Paths share the server's cache: with it one of them would answer for the others.
         match self._run.path:
             case PreprocessingPath.DEFERRED_CPU:
-                with client.deferred_cpu(**arguments, data_type=data_type) as cpu_stream:
+                with client.deferred_cpu(**arguments, data_type=data_type, bypass_cache=True) as cpu_stream:
                     self._exchange(cpu_stream, self._items())
             case PreprocessingPath.DEFERRED_CUDA:
-                with client.deferred_cuda(**arguments, data_type=data_type) as cuda_stream:
+                with client.deferred_cuda(**arguments, data_type=data_type, bypass_cache=True) as cuda_stream:
                     self._exchange(cuda_stream, self._items())
             case PreprocessingPath.LOCAL:
                 with client.local(**arguments, data_type=data_type) as local_stream:
