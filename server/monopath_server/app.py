@@ -10,8 +10,8 @@ import grpc
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from monopath.v1 import service_pb2_grpc
 from monopath_server.engine.engines import Engines
+from monopath_server.serving.handlers import preprocessing_handlers
 from monopath_server.serving.health import SERVICE_NAME, Health
 from monopath_server.serving.service import PreprocessingServicer
 from monopath_server.settings import Settings
@@ -37,7 +37,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._health_changes: set[asyncio.Future[None]] = set()
         self._server = grpc.aio.server(options=_options(settings))
-        service_pb2_grpc.add_PreprocessingServiceServicer_to_server(self._servicer, self._server)
+        self._server.add_generic_rpc_handlers((preprocessing_handlers(self._servicer),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         self.address = settings.address
@@ -75,7 +75,7 @@ class Server:
         self._servicer.start_draining()
         await stopping
         await self._servicer.wait_until_left(1.0)
-        await asyncio.to_thread(self.engines.close)
+        await self.engines.close()
 
     async def kill(self) -> None:
         """End a `stop` that is under way at once; streams that are still open end UNAVAILABLE."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
+import resource
 import signal
 import threading
 from collections.abc import Callable
@@ -32,6 +34,7 @@ async def run_server(settings: Settings, on_ready: Callable[[str], None]) -> Non
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    _allow_descriptors()
     server = Server(settings)
     await server.start()
     on_ready(server.address)
@@ -47,6 +50,13 @@ async def run_server(settings: Settings, on_ready: Callable[[str], None]) -> Non
         await server.kill()
     await stopping
     backstop.cancel()
+
+
+def _allow_descriptors() -> None:
+    """Connections and segments of shared memory take a descriptor each; a soft limit of 1024 is for `select` alone."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _exit_hard() -> None:

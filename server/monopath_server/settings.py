@@ -6,7 +6,9 @@ import enum
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from monopath.shared_memory import DEFAULT_DIRECTORY
 from monopath_server.media.limits import ImageLimits
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.presets import PRESETS
@@ -61,6 +63,17 @@ class Settings:
     """Bytes of features in one response message; at most 1 MiB, so that no client has to raise gRPC's limit."""
     idle_buffer_bytes: int = 512 * MIB
     """Memory that is kept for reuse between items."""
+    cache_bytes: int = 256 * MIB
+    """Features that are kept for images that come again; 0: none."""
+
+    shared_memory_directory: Path = DEFAULT_DIRECTORY
+    """Where segments of shared memory are: a directory in memory that clients of this host share."""
+    max_shared_memory_bytes: int = 1024 * MIB
+    """Shared memory for features: leased, cached and idle. Beyond it items go in chunks; 0: no shared memory at all."""
+    max_shared_device_bytes: int = 1024 * MIB
+    """Memory of each GPU for features that stay there: leased, retired and kept for reuse. 0: none."""
+    lease_timeout_seconds: float = 300.0
+    """How long a client may keep features in shared memory, or in a GPU's, without releasing them."""
 
     max_batch_items: int = 64
     """Images that a device transforms at once."""

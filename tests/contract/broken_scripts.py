@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from monopath.v1 import error_pb2, tensor_pb2
+from tests.contract.handle_scripts import BROKEN_BY_CLIENT, BROKEN_BY_SERVER
 from tests.contract.scripts import (
     CPU,
     CUDA,
@@ -84,18 +85,6 @@ def _unknown_payload() -> Event:
     empty: Any = request(CPU, "release", id=1).message
     empty.ClearField("release")
     return FromClient(empty)
-
-
-def _two_handles() -> list[Event]:
-    def to_handles(config: Any) -> None:
-        config.output.shared_memory.SetInParent()
-
-    handle = response(CPU, "features", id=1, shared_memory={"name": "monopath-1", "length_bytes": 294})
-    script = changed(good_script(CPU), FromClient, "config", to_handles)
-    script = [*script[:_FIRST_CHUNK], handle, handle, *script[_SECOND_CHUNK + 1 :]]
-    item_2 = index_of(script, FromServer, "features", 2)
-    whole = response(CPU, "features", id=2, shared_memory={"name": "monopath-2", "length_bytes": 588})
-    return [*script[:item_2], whole, *script[item_2 + 2 :]]
 
 
 def _other_shape() -> list[Event]:
@@ -193,7 +182,6 @@ def _of_items() -> list[tuple[Rule, str, list[Event]]]:
     item_2_cut = _summed([*_GOOD[:_SECOND_OF_ITEM_2], *_GOOD[_SECOND_OF_ITEM_2 + 1 :]], sent_bytes=988)
     empty_chunk = response(CPU, "features", id=1, chunk={"offset_bytes": 400})
     extra_chunk = response(CPU, "features", id=1, chunk={"offset_bytes": 588, "data": b"x"})
-    handle = response(CPU, "features", id=1, shared_memory={"name": "monopath-1", "length_bytes": 188})
     return [
         (Rule.ITEM_SENT, "an error of no item", inserted(_GOOD, 2, response(CPU, "error", id=9))),
         (Rule.ITEM_SENT, "a plan before its item was sent", inserted(_GOOD, 2, response(CPU, "plan", id=1))),
@@ -217,8 +205,6 @@ def _of_items() -> list[tuple[Rule, str, list[Event]]]:
         ),
         (Rule.CHUNK_SIZE, "a chunk without bytes", inserted(_GOOD, _SECOND_CHUNK, empty_chunk)),
         (Rule.CHUNK_SIZE, "a chunk over the limit of ready", _server("ready", limits__chunk_bytes=399)),
-        (Rule.LOCATION, "a handle on an inline stream", [*_GOOD[:_SECOND_CHUNK], handle, *_GOOD[_SECOND_CHUNK + 1 :]]),
-        (Rule.LOCATION, "two handles of one item", _two_handles()),
         (Rule.FEATURES_COMPLETE, "a completion before the last chunk", item_2_cut),
         (Rule.ITEM_OVER, "a second completion", inserted(_GOOD, -2, _GOOD[completion])),
         (Rule.ITEM_OVER, "an error after the completion", inserted(_GOOD, -2, response(CPU, "error", id=1))),
@@ -247,6 +233,8 @@ BROKEN: list[BrokenScript] = [
     *(BrokenScript(rule, Party.CLIENT, sentence, script, path) for rule, sentence, script, path in _of_client()),
     *(BrokenScript(rule, Party.SERVER, sentence, script) for rule, sentence, script in _of_opening_and_end()),
     *(BrokenScript(rule, Party.SERVER, sentence, script) for rule, sentence, script in _of_items()),
+    *(BrokenScript(rule, Party.CLIENT, sentence, script, path) for rule, sentence, script, path in BROKEN_BY_CLIENT),
+    *(BrokenScript(rule, Party.SERVER, sentence, script, path) for rule, sentence, script, path in BROKEN_BY_SERVER),
     BrokenScript(
         Rule.HALF_CLOSE_FIRST,
         Party.SERVER,

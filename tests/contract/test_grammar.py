@@ -6,6 +6,7 @@ import pytest
 
 from monopath.v1 import service_pb2
 from tests.contract.broken_scripts import BROKEN, BrokenScript, failed_script
+from tests.contract.handle_scripts import handle_script
 from tests.contract.scripts import CPU, CUDA, LOCAL, good_script, index_of, inserted, moved, request, without
 from tests.support.grammar import (
     FromClient,
@@ -22,6 +23,11 @@ from tests.support.grammar import (
 @pytest.mark.parametrize("path", [LOCAL, CUDA, CPU])
 def test_a_good_stream_of_every_path_breaks_no_rule(path: int) -> None:
     assert stream_violations(path, good_script(path)) == ()
+
+
+@pytest.mark.parametrize("path", [LOCAL, CUDA, CPU])
+def test_handles_and_chunks_may_mix_on_a_stream_over_shared_memory(path: int) -> None:
+    assert stream_violations(path, handle_script(path)) == ()
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: f"{case.rule}: {case.sentence}")

@@ -21,6 +21,7 @@ from monopath import (
     RawImage,
     Result,
     Stream,
+    StreamArguments,
 )
 from monopath.cli.local_features import FeatureMaker
 from monopath_server.reference import RawImage as ReferenceRawImage
@@ -59,12 +60,14 @@ class Outcome:
 
 def outcomes(client: Client, run: Run, pictures: list[Picture]) -> Iterator[Outcome]:
     """Stream all pictures and yield what became of each, in their order. Raises what opening the stream raises."""
+    # Without the cache, which the paths share: every run has to make its own.
+    asked = StreamArguments(preset=run.preset, data_type=run.data_type, order="as_sent", bypass_cache=True)
     match run.path:
         case PreprocessingPath.DEFERRED_CPU:
-            with client.deferred_cpu(preset=run.preset, data_type=run.data_type, order="as_sent") as cpu_stream:
+            with client.deferred_cpu(**asked) as cpu_stream:
                 yield from _deferred(cpu_stream, run, pictures)
         case PreprocessingPath.DEFERRED_CUDA:
-            with client.deferred_cuda(preset=run.preset, data_type=run.data_type, order="as_sent") as cuda_stream:
+            with client.deferred_cuda(**asked) as cuda_stream:
                 yield from _deferred(cuda_stream, run, pictures)
         case PreprocessingPath.LOCAL:
             yield from _local(client, run, pictures)

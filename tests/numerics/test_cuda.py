@@ -150,6 +150,7 @@ def test_every_colour_mode_equals_the_reference_in_one_batch(device: Interpreter
         items.append((prepared, plan, np.empty(plan.feature_bytes(ElementType.FLOAT32), np.uint8)))
     assert CudaTransform(config, ElementType.FLOAT32, device).run_batch(items) == (None,) * len(items)
     for image, (_, _, rows) in zip(images, items, strict=True):
+        assert isinstance(rows, np.ndarray)
         expected = reference_features(image.source, reference_config, "FLOAT32").pixel_values
         assert rows.tobytes() == expected.tobytes(), image.name
 

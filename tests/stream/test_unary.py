@@ -119,7 +119,7 @@ async def test_capabilities_tell_what_there_is_and_why_the_rest_is_not() -> None
     assert all(len(preset.config_sha256) == 32 for preset in found.presets)
     assert {transport.name: transport.available for transport in found.transports} == {
         "inline": True,
-        "shared_memory": False,
+        "shared_memory": True,
         "cuda_ipc": False,
     }
     assert {"JPEG", "PNG", "WEBP"} <= set(found.image_formats)

@@ -41,27 +41,31 @@ class Footprint:
     descriptor_count: int
     stream_count: int
     held_bytes: int
-    """Bytes of pooled buffers that are not released."""
+    """Bytes of pooled buffers and segments that are not released."""
+    lease_count: int
+    """Features that clients were told of and have not released."""
     unfinished: Load
     """What the process's budget counts."""
 
     @property
     def is_idle(self) -> bool:
         """No stream is open, and nothing of any item is held."""
-        return self.stream_count == 0 and self.held_bytes == 0 and self.unfinished == Load()
+        return self.stream_count == 0 and self.held_bytes == 0 and self.lease_count == 0 and self.unfinished == Load()
 
 
 def footprint(server: Server) -> Footprint:
     """Measure, after what nobody refers to was collected and the C library gave back what it had free."""
     gc.collect()
     _C_LIBRARY.malloc_trim(0)
+    memory = server.engines.shared_memory
     return Footprint(
         rss_bytes=rss_bytes(os.getpid()),
         thread_count=_entry_count("/proc/self/task"),
         task_count=len(asyncio.all_tasks()),
         descriptor_count=_entry_count("/proc/self/fd"),
         stream_count=len(server._servicer._sessions),
-        held_bytes=server.engines.buffers.held_bytes,
+        held_bytes=server.engines.buffers.held_bytes + (0 if memory is None else memory.pool.held_bytes),
+        lease_count=server.engines.lease_count,
         unfinished=server._servicer._budget.used,
     )
 

@@ -244,9 +244,8 @@ class _Checker:
                 data_type = 0 if self.config is None else self.config.output.data_type
                 findings = track.take_plan(payload, self.path, data_type)
             case "features":
-                transport = None if self.config is None else self.config.output.WhichOneof("transport")
                 limit = 0 if self.ready is None else self.ready.limits.chunk_bytes
-                findings = track.take_features(payload, transport, min(limit or MAX_CHUNK_BYTES, MAX_CHUNK_BYTES))
+                findings = track.take_features(payload, self._transport, min(limit or MAX_CHUNK_BYTES, MAX_CHUNK_BYTES))
             case "completion":
                 digest = b"" if self.ready is None else self.ready.config_sha256
                 findings = track.take_completion(payload, self.path, digest)
@@ -257,6 +256,10 @@ class _Checker:
         self._report_all(Party.SERVER, payload.id, findings)
         if arm in ("completion", "error"):
             self._check_order(payload.id)
+
+    @property
+    def _transport(self) -> str | None:
+        return None if self.config is None else self.config.output.WhichOneof("transport")
 
     def _check_order(self, ended_id: int) -> None:
         if self.config is None or self.config.output.order != config_pb2.RESULT_ORDER_AS_SENT:
@@ -280,6 +283,7 @@ class _Checker:
             "failed_count": ends.count("failed"),
             "cancelled_count": ends.count("cancelled"),
             "sent_bytes": sum(track.sent_bytes for track in self.items.values()),
+            "fallback_count": sum(track.fell_back(self._transport) for track in self.items.values()),
         }
         for name, value in expected.items():
             if getattr(summary, name) != value:

@@ -87,7 +87,9 @@ class Rule(enum.StrEnum):
     CHUNK_SIZE = enum.auto()
     """A chunk has bytes, and no more of them than 1 MiB and the stream's limit."""
     LOCATION = enum.auto()
-    """Features are where the config asked for them: all in chunks, or in one handle."""
+    """Features are in one handle of the kind that the config asked for, or all in chunks; inline only in chunks."""
+    HANDLE = enum.auto()
+    """A handle leads to all bytes of the plan's tensor, and names the memory and its use."""
     FEATURES_COMPLETE = enum.auto()
     """A completion comes after all bytes."""
     ITEM_OVER = enum.auto()

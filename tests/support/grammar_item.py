@@ -25,7 +25,12 @@ _ELEMENT_BYTES = {
     tensor_pb2.DATA_TYPE_BFLOAT16: 2,
     tensor_pb2.DATA_TYPE_FLOAT16: 2,
 }
-_TRANSPORT_LOCATIONS = {"inline": "chunk", "shared_memory": "shared_memory", "cuda_ipc": "cuda_ipc"}
+_TRANSPORT_LOCATIONS = {
+    "inline": {"chunk"},
+    "shared_memory": {"shared_memory", "chunk"},
+    "cuda_ipc": {"cuda_ipc", "chunk"},
+}
+"""Where memory is short, features come in chunks whatever was asked for."""
 
 
 def byte_count(located: Any) -> int:
@@ -56,7 +61,8 @@ class ItemTrack:
     end: str | None = None
     """`completed`, `failed` or `cancelled`, once the item has ended."""
     cancellation_sent: bool = False
-    handle_received: bool = False
+    location: str | None = None
+    """Where the item's first features were."""
 
     def take_client_features(self, message: Any) -> Iterator[Finding]:
         """The client sent bytes of finished features (a `LocalItemFeatures`)."""
@@ -94,24 +100,32 @@ class ItemTrack:
         if self.plan is None:
             yield Rule.PLAN_FIRST, "Expected a plan before features, got none"
             return
-        location = message.WhichOneof("location")
-        expected_location = _TRANSPORT_LOCATIONS.get(transport or "")
-        if location != expected_location:
-            yield Rule.LOCATION, f"Expected features as {expected_location}, got {location}"
-        size_bytes = byte_count(message)
-        if location == "chunk":
-            if message.chunk.offset_bytes != self.sent_bytes:
+        location, size_bytes = message.WhichOneof("location"), byte_count(message)
+        offset_bytes, self.sent_bytes = self.sent_bytes, self.sent_bytes + size_bytes
+        expected = sorted(_TRANSPORT_LOCATIONS.get(transport or "", set()))
+        if location not in expected:
+            yield Rule.LOCATION, f"Expected features as one of {expected}, got {location}"
+        elif self.location is not None and not location == self.location == "chunk":
+            yield Rule.LOCATION, f"Expected one handle or chunks alone, got {location} after {self.location}"
+        elif location == "chunk":
+            if message.chunk.offset_bytes != offset_bytes:
                 found = message.chunk.offset_bytes
-                yield Rule.CHUNK_CONTIGUOUS, f"Expected a chunk at {self.sent_bytes}, got one at {found}"
+                yield Rule.CHUNK_CONTIGUOUS, f"Expected a chunk at {offset_bytes}, got one at {found}"
             if not 0 < size_bytes <= chunk_limit_bytes:
                 yield Rule.CHUNK_SIZE, f"Expected a chunk of 1 to {chunk_limit_bytes} bytes, got {size_bytes}"
+            if self.sent_bytes > self._planned_bytes:
+                yield Rule.CHUNK_INSIDE, f"Expected at most {self._planned_bytes} bytes, got {self.sent_bytes}"
         else:
-            if self.handle_received:
-                yield Rule.LOCATION, "Expected one handle, got a second"
-            self.handle_received = True
-        self.sent_bytes += size_bytes
-        if self.sent_bytes > self._planned_bytes:
-            yield Rule.CHUNK_INSIDE, f"Expected at most {self._planned_bytes} bytes, got {self.sent_bytes}"
+            yield from self._handle(getattr(message, location))
+        self.location = self.location or location
+
+    def _handle(self, handle: Any) -> Iterator[Finding]:
+        if handle.length_bytes != self._planned_bytes:
+            yield Rule.HANDLE, f"Expected a handle to {self._planned_bytes} bytes, got one to {handle.length_bytes}"
+        if handle.generation == 0:
+            yield Rule.HANDLE, "Expected a generation, got none"
+        if not (handle.name if "name" in handle.DESCRIPTOR.fields_by_name else handle.memory_handle):
+            yield Rule.HANDLE, "Expected the memory's name, got none"
 
     def take_completion(self, message: Any, path: int, config_sha256: bytes) -> Iterator[Finding]:
         """The item ended well, on a stream of this path and config digest."""
@@ -145,6 +159,10 @@ class ItemTrack:
     def _label(self, message: Any) -> Iterator[Finding]:
         if message.label != self.item.label:
             yield Rule.LABEL, f"Expected the label {self.item.label!r}, got {message.label!r}"
+
+    def fell_back(self, transport: str | None) -> bool:
+        """Whether features came in chunks though the config asked for handles."""
+        return self.location == "chunk" and transport != "inline"
 
     @property
     def _planned_bytes(self) -> int:

@@ -12,12 +12,13 @@ __all__ = ["quick_settings", "running_server"]
 
 
 def quick_settings(**changes: object) -> Settings:
-    """Settings for tests: a free port, no CUDA, short waits."""
+    """Settings for tests: a free port, no CUDA, short waits, and no cache, so that every item is made."""
     values: dict[str, object] = {
         "address": "127.0.0.1:0",
         "cuda": DeviceMode.OFF,
         "grace_seconds": 5.0,
         "refusal_drain_seconds": 2.0,
+        "cache_bytes": 0,
     }
     return Settings(**{**values, **changes})  # type: ignore[arg-type]  # checked by the dataclass's own use
 

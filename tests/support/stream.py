@@ -7,6 +7,7 @@ import hashlib
 import io
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import grpc
@@ -15,6 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 from numpy.typing import NDArray
 from PIL import Image
 
+from monopath.shared_memory import DEFAULT_DIRECTORY
 from monopath.v1 import (
     config_pb2,
     deferred_cpu_pb2,
@@ -23,6 +25,7 @@ from monopath.v1 import (
     event_pb2,
     image_pb2,
     local_pb2,
+    location_pb2,
     path_pb2,
     service_pb2,
     service_pb2_grpc,
@@ -31,6 +34,7 @@ from monopath.v1 import (
 from monopath_server.app import Server
 from monopath_server.settings import Settings
 from tests.support.grammar import Party, StreamTrace
+from tests.support.segments import MappedSegment
 from tests.support.server import quick_settings
 
 __all__ = [
@@ -80,13 +84,20 @@ def make_config(
     data_type: tensor_pb2.DataType.ValueType = tensor_pb2.DATA_TYPE_FLOAT32,
     as_sent: bool = False,
     chunk_bytes: int | None = None,
+    probe: location_pb2.SharedMemoryProbe | None = None,
+    bypass_cache: bool = False,
 ) -> Any:
-    """The request that opens a stream."""
+    """The request that opens a stream; with a probe, one over shared memory."""
     output = config_pb2.OutputConfig(
         data_type=data_type,
         order=config_pb2.RESULT_ORDER_AS_SENT if as_sent else config_pb2.RESULT_ORDER_AS_COMPLETED,
-        inline=config_pb2.InlineTransport(chunk_bytes=chunk_bytes),
+        bypass_cache=bypass_cache,
     )
+    if probe is None:
+        output.inline.MergeFrom(config_pb2.InlineTransport(chunk_bytes=chunk_bytes))
+        output.inline.SetInParent()
+    else:
+        output.shared_memory.probe.CopyFrom(probe)
     return _REQUESTS[path](config=_CONFIGS[path](processor=processor or preset(), output=output))
 
 
@@ -138,6 +149,9 @@ class Outcome:
 
     plan: event_pb2.ItemPlan | None = None
     data: bytearray = field(default_factory=bytearray)
+    """The features, however they came."""
+    mapped: MappedSegment | None = None
+    """Where they are, if they came by a handle."""
     completion: Any = None
     error: error_pb2.ItemError | None = None
 
@@ -155,12 +169,14 @@ class Outcome:
 
 
 class RawStream:
-    """One stream. Records everything, and holds it to the grammar in `finish`."""
+    """One stream. Records everything, and holds it to the grammar in `finish`. Maps every handle as it comes."""
 
-    def __init__(self, channel: grpc.aio.Channel, path: PathName) -> None:
+    def __init__(self, channel: grpc.aio.Channel, path: PathName, directory: Path = DEFAULT_DIRECTORY) -> None:
+        """`directory` is where the server's segments are."""
         stub: Any = service_pb2_grpc.PreprocessingServiceStub(channel)
         self.call: Any = getattr(stub, _METHODS[path])()
         self.path = path
+        self.directory = directory
         self.trace = StreamTrace(_PATHS[path])
         self.events: list[Any] = []
         """Every response, in order."""
@@ -175,6 +191,10 @@ class RawStream:
         for request in requests:
             self.trace.sent(request)
             await self.call.write(request)
+
+    async def release(self, *item_ids: int) -> None:
+        """Give items' memory back."""
+        await self.send(*(_REQUESTS[self.path](release=event_pb2.Release(id=item_id)) for item_id in item_ids))
 
     async def half_close(self) -> None:
         """Write no more."""
@@ -256,9 +276,16 @@ class RawStream:
             case "plan" | "completion" | "error":
                 setattr(self.outcomes.setdefault(payload.id, Outcome()), arm, payload)
             case "features":
-                self.outcomes.setdefault(payload.id, Outcome()).data.extend(payload.chunk.data)
+                self._take_features(self.outcomes.setdefault(payload.id, Outcome()), payload)
             case _:
                 pass
+
+    def _take_features(self, outcome: Outcome, features: Any) -> None:
+        if features.WhichOneof("location") == "shared_memory":
+            outcome.mapped = MappedSegment.open(self.directory, features.shared_memory)
+            outcome.data.extend(outcome.mapped.data)
+        else:
+            outcome.data.extend(features.chunk.data)
 
 
 @dataclass
@@ -268,9 +295,15 @@ class Rig:
     server: Server
     channel: grpc.aio.Channel
 
+    @property
+    def directory(self) -> Path:
+        """Where the server's shared memory is; the usual one where it has none."""
+        memory = self.server.engines.shared_memory
+        return DEFAULT_DIRECTORY if memory is None else memory.directory
+
     async def open(self, config: Any = None, path: PathName = "deferred_cpu") -> RawStream:
         """An open stream: its config was sent and `ready` was read."""
-        stream = RawStream(self.channel, path)
+        stream = RawStream(self.channel, path, self.directory)
         await stream.send(config if config is not None else make_config(path))
         await stream.read_until("ready")
         return stream
@@ -289,3 +322,6 @@ async def running_rig(settings: Settings | None = None) -> AsyncIterator[Rig]:
     async with Server(settings or quick_settings()) as server, grpc.aio.insecure_channel(server.address) as channel:
         yield Rig(server, channel)
     assert server.engines.buffers.held_bytes == 0
+    assert server.engines.lease_count == 0
+    if server.engines.shared_memory is not None:
+        assert server.engines.shared_memory.pool.held_bytes == 0

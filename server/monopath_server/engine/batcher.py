@@ -14,15 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from monopath_server.engine.buffers import Buffer
+from monopath_server.engine.device_rows import DeviceRows
 from monopath_server.engine.executors import ExecutorUnavailable, RestartingExecutor
+from monopath_server.engine.rows import HostRows
 from monopath_server.faults import ItemFault
 from monopath_server.media.prepare import PreparedPixels
 from monopath_server.processors.types import ImagePlan
 
 __all__ = ["BatchTimes", "Batcher"]
 
-BatchItem = tuple[PreparedPixels, ImagePlan, NDArray[np.uint8]]
+BatchItem = tuple[PreparedPixels, ImagePlan, NDArray[np.uint8] | DeviceRows]
 RunBatch = Callable[[Sequence[BatchItem]], tuple[ItemFault | None, ...]]
 
 TRIES = 2
@@ -41,7 +42,7 @@ class BatchTimes:
 class _Entry:
     prepared: PreparedPixels
     plan: ImagePlan
-    rows: Buffer
+    rows: HostRows | DeviceRows
     since_ns: int
     done: asyncio.Future[BatchTimes]
 
@@ -76,7 +77,7 @@ class Batcher:
             self._coming -= 1
             self._arrived.set()
 
-    async def transform(self, prepared: PreparedPixels, plan: ImagePlan, rows: Buffer) -> BatchTimes:
+    async def transform(self, prepared: PreparedPixels, plan: ImagePlan, rows: HostRows | DeviceRows) -> BatchTimes:
         """Write the rows of an image into `rows`, which the caller owns again afterwards.
 
         Raises:
@@ -164,10 +165,15 @@ class Batcher:
     def _run(self, batch: Sequence[_Entry]) -> list[Exception | None]:
         """Run a batch on the device's thread; where it fails as a whole, by halves, so that only the guilty fail."""
         try:
-            return list(self._run_batch([(entry.prepared, entry.plan, entry.rows.array) for entry in batch]))
+            return list(self._run_batch([_batch_item(entry) for entry in batch]))
         except Exception as error:
             if len(batch) == 1:
                 return [error]
             logger.warning("A batch of %d items failed and is run by halves", len(batch), exc_info=error)
             half = len(batch) // 2
             return self._run(batch[:half]) + self._run(batch[half:])
+
+
+def _batch_item(entry: _Entry) -> BatchItem:
+    rows = entry.rows
+    return entry.prepared, entry.plan, rows if isinstance(rows, DeviceRows) else rows.array

@@ -87,15 +87,18 @@ class Charge:
         self._stream = stream
         self._process = process
         self._load = Load(items=1)
+        self._is_released = False
         stream.add(self._load)
         process.add(self._load)
 
     def grow(self, load: Load) -> None:
-        """Hold more.
+        """Hold more; after `release`, when work goes on for others, nothing.
 
         Raises:
             ItemFault: OVERLOADED where the process has no room. A stream without room is read no further instead.
         """
+        if self._is_released:
+            return
         self._process.check(load)
         self._load += load
         self._stream.add(load)
@@ -104,5 +107,6 @@ class Charge:
     def release(self) -> None:
         """Hold nothing any more. Calling it again does nothing."""
         load, self._load = self._load, Load()
+        self._is_released = True
         self._stream.remove(load)
         self._process.remove(load)

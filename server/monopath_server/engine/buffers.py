@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Buffer", "BufferPool"]
+__all__ = ["Buffer", "BufferPool", "block_bytes"]
 
 SMALLEST_BYTES = 64 * 1024
 
@@ -71,19 +71,19 @@ class BufferPool:
 
     def take(self, size_bytes: int) -> Buffer:
         """A buffer of `size_bytes` bytes with unspecified content."""
-        block_bytes = _block_bytes(size_bytes)
+        rounded_bytes = block_bytes(size_bytes)
         with self._lock:
-            self._held_bytes += block_bytes
+            self._held_bytes += rounded_bytes
             for serial, block in reversed(self._idle.items()):  # the warmest of its size
-                if block.nbytes == block_bytes:
+                if block.nbytes == rounded_bytes:
                     del self._idle[serial]
-                    self._idle_bytes -= block_bytes
+                    self._idle_bytes -= rounded_bytes
                     return Buffer(self, block, size_bytes)
         try:
-            block = np.empty(block_bytes, dtype=np.uint8)
+            block = np.empty(rounded_bytes, dtype=np.uint8)
         except MemoryError:
             with self._lock:
-                self._held_bytes -= block_bytes
+                self._held_bytes -= rounded_bytes
             raise
         return Buffer(self, block, size_bytes)
 
@@ -100,7 +100,7 @@ class BufferPool:
                 self._idle_bytes -= oldest.nbytes
 
 
-def _block_bytes(size_bytes: int) -> int:
+def block_bytes(size_bytes: int) -> int:
     """Round up to a quarter of a power of two, so that similar sizes share blocks and at most a quarter is wasted."""
     if size_bytes <= SMALLEST_BYTES:
         return SMALLEST_BYTES

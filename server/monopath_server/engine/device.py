@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 
 from monopath_server.engine.batcher import Batcher
-from monopath_server.engine.images import ImagePlanner, PlannedImage, decode_planned
+from monopath_server.engine.device_rows import DeviceRows, Place
+from monopath_server.engine.images import DecodedImage, ImagePlanner, PlannedImage, decode_planned
 from monopath_server.engine.items import Features, Route, Timings
 from monopath_server.engine.resources import Resources
+from monopath_server.engine.rows import Holding, HostRows
 from monopath_server.engine.workers import CancelToken
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import ElementType
@@ -25,22 +27,26 @@ class DeviceEngine(ImagePlanner):
         self.device = device
         self._batcher = batcher
 
-    async def features(self, planned: PlannedImage, token: CancelToken) -> Features:
-        """Decode in a worker, transform on the device. Raises `ItemFault`."""
+    async def features(self, planned: PlannedImage, token: CancelToken, place: Place) -> Features:
+        """Decode in a worker, transform on the device, into memory of `place`. Raises `ItemFault`.
+
+        Rows that stay on the device are complete on return, so that nobody is told of them where a kernel failed.
+        """
         since_ns = time.perf_counter_ns()
         with self._batcher.coming():
-            decoded = await self._resources.workers.run(
-                lambda: decode_planned(planned, self._config, token), token, lambda _: None, cost=planned.cost
+            decoded, rows = await self._resources.workers.run(
+                lambda: self._decode(planned, token, place), token, _discard, cost=planned.cost
             )
         waited_ns = time.perf_counter_ns() - since_ns - decoded.decoding_ns
-        buffer = self._resources.buffers.take(planned.feature_bytes)
         try:
-            times = await self._batcher.transform(decoded.prepared, planned.plan, buffer)
+            times = await self._batcher.transform(decoded.prepared, planned.plan, rows)
         except BaseException:
-            buffer.release()
+            rows.release()
             raise
+        finally:
+            decoded.release()
         return Features(
-            buffer=buffer,
+            holding=Holding(rows),
             provenance=self._provenance(decoded, Route.DEVICE),
             timings=Timings(
                 planning_ns=planned.planning_ns,
@@ -49,3 +55,20 @@ class DeviceEngine(ImagePlanner):
                 transforming_ns=times.transforming_ns,
             ),
         )
+
+    def _decode(
+        self, planned: PlannedImage, token: CancelToken, place: Place
+    ) -> tuple[DecodedImage, HostRows | DeviceRows]:
+        """Decode, and take memory while in a worker: it can be new, which takes the driver or the kernel a while."""
+        decoded = decode_planned(planned, self._config, token, self._resources.buffers)
+        try:
+            return decoded, place.take(planned.feature_bytes)
+        except BaseException:
+            decoded.release()
+            raise
+
+
+def _discard(made: tuple[DecodedImage, HostRows | DeviceRows]) -> None:
+    decoded, rows = made
+    decoded.release()
+    rows.release()

@@ -19,12 +19,16 @@ from monopath_server.settings import DeviceMode, Settings
 
 if TYPE_CHECKING:
     # torch and Triton are imported only where a device is used: a server without one never touches a GPU.
+    from monopath.cuda_driver import CudaDriver
+    from monopath_server.delivery.device_memory import DeviceMemoryPool
     from monopath_server.transforms.cuda.device import TransformDevice
     from monopath_server.transforms.cuda.transform import CudaTransform
 
 __all__ = ["DeviceInfo", "Devices"]
 
 KEPT_TRANSFORMS = 16
+MIB = 1024 * 1024
+SHARED_BYTES = 1024 * MIB
 logger = logging.getLogger(__name__)
 
 
@@ -41,9 +45,26 @@ class DeviceInfo:
 class Devices:
     """Finds the devices once, and makes transforms on them as they are asked for. Used on the event loop only."""
 
-    def __init__(self, settings: Settings, on_health: Callable[[bool], None] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        on_health: Callable[[bool], None] | None = None,
+        *,
+        max_shared_bytes: int = SHARED_BYTES,
+        make_driver: Callable[[], CudaDriver] | None = None,
+    ) -> None:
+        """Find the devices.
+
+        Args:
+            settings: The server's.
+            on_health: Told, in any thread, when a device's thread was found dead and when it runs again.
+            max_shared_bytes: Memory of each device for features that stay there; 0: none.
+            make_driver: Makes what stands for the driver in tests, for the interpreter too.
+        """
         self._settings = settings
         self._on_health = on_health
+        self._max_shared_bytes = max_shared_bytes
+        self._make_driver = make_driver
         self._slots: dict[str, _Slot] = {}
         self._missing: list[str] = []
         match settings.cuda:
@@ -90,6 +111,37 @@ class Devices:
                 StreamReason.OVERLOADED, f"Expected memory on the device {slot.info.id} for another config, got none"
             ) from None
 
+    @property
+    def memory_missing(self) -> str:
+        """Why no device can share its memory with clients; empty where one may."""
+        if not self._slots:
+            return self.missing
+        if not self._max_shared_bytes:
+            return "sharing a device's memory is switched off in the server's settings"
+        return "" if any(slot.can_share for slot in self._slots.values()) else "there is no device but the interpreter"
+
+    async def memory(self, device_id: str) -> DeviceMemoryPool:
+        """Memory of a device that clients of this host can open; made when it is first asked for.
+
+        Raises:
+            StreamFault: TRANSPORT_UNAVAILABLE, with the reason.
+        """
+        slot = self._slots.get(device_id)
+        if slot is None or self.memory_missing:
+            reason = self.memory_missing or f"{device_id or 'the CPU'} is no CUDA device of the server"
+            raise StreamFault(
+                StreamReason.TRANSPORT_UNAVAILABLE,
+                f"cuda_ipc: expected a device that shares memory, got none: {reason}",
+            )
+        try:
+            return await slot.memory(self._max_shared_bytes)
+        except Exception as error:
+            logger.warning("The device %s cannot share its memory", slot.info.id, exc_info=error)
+            raise StreamFault(
+                StreamReason.TRANSPORT_UNAVAILABLE,
+                f"cuda_ipc: expected a device that shares memory, got an error of {slot.info.id} (in the server's log)",
+            ) from None
+
     async def warm_up(self) -> None:
         """Compile the kernels for the presets in bfloat16, what most clients ask for; others are made when asked for.
 
@@ -111,7 +163,7 @@ class Devices:
     def close(self) -> None:
         """Stop the devices' threads."""
         for slot in self._slots.values():
-            slot.executor.close()
+            slot.close()
 
     def _find(self) -> None:
         from monopath_server.transforms.cuda.probe import probe_cuda
@@ -124,14 +176,19 @@ class Devices:
             self._add(DeviceInfo(found.uuid, found.name, found.memory_bytes), found.index)
 
     def _add(self, info: DeviceInfo, index: int | None) -> None:
-        self._slots[info.id] = _Slot(info, index, self._settings, self._on_health)
+        self._slots[info.id] = _Slot(info, index, self._settings, self._on_health, self._make_driver)
 
 
 class _Slot:
     """One device: its thread, and the transforms last used on it."""
 
     def __init__(
-        self, info: DeviceInfo, index: int | None, settings: Settings, on_health: Callable[[bool], None] | None
+        self,
+        info: DeviceInfo,
+        index: int | None,
+        settings: Settings,
+        on_health: Callable[[bool], None] | None,
+        make_driver: Callable[[], CudaDriver] | None,
     ) -> None:
         self.info = info
         self.executor = RestartingExecutor(
@@ -139,7 +196,9 @@ class _Slot:
         )
         self._index = index
         self._settings = settings
+        self._make_driver = make_driver
         self._device: TransformDevice | None = None
+        self._memory: DeviceMemoryPool | None = None
         self._batchers: OrderedDict[tuple[KimiConfig, ElementType], Batcher] = OrderedDict()
         self._making = asyncio.Lock()
 
@@ -147,6 +206,28 @@ class _Slot:
     def is_real(self) -> bool:
         """A GPU, not the interpreter."""
         return self._index is not None
+
+    @property
+    def can_share(self) -> bool:
+        """Other processes can open its memory, if its driver agrees."""
+        return self.is_real or self._make_driver is not None
+
+    async def memory(self, max_bytes: int) -> DeviceMemoryPool:
+        """The memory that the device shares, made where there is none. Raises what the driver raises."""
+        async with self._making:
+            if self._memory is None:
+                self._memory = await asyncio.wrap_future(self.executor.submit(lambda: self._make_memory(max_bytes)))
+            return self._memory
+
+    def close(self) -> None:
+        """Stop the thread. Memory that clients may still read stays until the process ends."""
+        self.executor.close()
+        if self._memory is None:
+            return
+        try:
+            self._memory.trim()
+        except Exception as error:
+            logger.warning("The device %s does not take its memory back", self.info.id, exc_info=error)
 
     async def batcher(self, config: KimiConfig, element_type: ElementType) -> Batcher:
         """The batcher of a config and an element type, made where there is none. Raises what the device raises."""
@@ -168,14 +249,28 @@ class _Slot:
             return batcher
 
     def _make(self, config: KimiConfig, element_type: ElementType) -> CudaTransform:
-        from monopath_server.transforms.cuda.device import CudaDevice, InterpreterDevice
         from monopath_server.transforms.cuda.transform import CudaTransform
 
-        if self._device is None:
-            self._device = InterpreterDevice() if self._index is None else CudaDevice(self._index)
         transform = CudaTransform(
-            config, element_type, self._device, max_scratch_bytes=self._settings.max_device_scratch_bytes
+            config, element_type, self._transform_device(), max_scratch_bytes=self._settings.max_device_scratch_bytes
         )
         if self._index is not None:
             transform.warm_up()  # compiles, or loads, every kernel: no item pays for it
         return transform
+
+    def _make_memory(self, max_bytes: int) -> DeviceMemoryPool:
+        from monopath.cuda_driver import LibCuda
+        from monopath_server.delivery.device_memory import DeviceMemoryPool
+
+        device = self._transform_device()
+        driver = (self._make_driver or LibCuda)()
+        pool = DeviceMemoryPool(driver, driver.device_uuids().index(self.info.id), self.info.id, max_bytes)
+        device.reserves.append(pool.trim)
+        return pool
+
+    def _transform_device(self) -> TransformDevice:
+        from monopath_server.transforms.cuda.device import CudaDevice, InterpreterDevice
+
+        if self._device is None:
+            self._device = InterpreterDevice() if self._index is None else CudaDevice(self._index)
+        return self._device

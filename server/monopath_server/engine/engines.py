@@ -7,7 +7,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from monopath_server.delivery.device_memory import DeviceMemoryPool
+from monopath_server.delivery.segments import is_in_segment
+from monopath_server.delivery.shared_memory import SharedMemory, open_shared_memory
 from monopath_server.engine.buffers import BufferPool
+from monopath_server.engine.cache import FeatureCache
 from monopath_server.engine.device import DeviceEngine
 from monopath_server.engine.devices import DeviceInfo, Devices
 from monopath_server.engine.host import HostEngine
@@ -57,9 +61,23 @@ class Engines:
             limits=settings.image_limits,
             max_feature_bytes=settings.max_feature_bytes,
         )
-        self._devices = Devices(settings, on_health)
+        self._settings = settings
+        self._devices = Devices(settings, on_health, max_shared_bytes=settings.max_shared_device_bytes)
+        self.cache = FeatureCache(settings.cache_bytes) if settings.cache_bytes else None
+        """Features of images that may come again; None where none are kept."""
+        self.shared_memory: SharedMemory | None = None
+        """Shared memory with clients of this host, once it is warmed up; None where there is none."""
+        self.shared_memory_missing = "the server is starting"
+        """Why there is no shared memory; empty where there is."""
+        self.lease_count = 0
+        """Features that clients were told of and have not released."""
         self._hosts = _Recent(HostEngine, self._resources)
         self._locals = _Recent(LocalEngine, self._resources)
+
+    @property
+    def workers(self) -> Workers:
+        """All threads but the devices' own."""
+        return self._resources.workers
 
     @property
     def buffers(self) -> BufferPool:
@@ -83,6 +101,19 @@ class Engines:
         info, batcher = await self._devices.batcher(config, element_type, device_uuid)
         return DeviceEngine(config, element_type, self._resources, device=info.id, batcher=batcher)
 
+    async def device_memory(self, device_uuid: str) -> DeviceMemoryPool:
+        """Memory of a device that clients of this host can open.
+
+        Raises:
+            StreamFault: TRANSPORT_UNAVAILABLE, with the reason.
+        """
+        return await self._devices.memory(device_uuid)
+
+    @property
+    def device_memory_missing(self) -> str:
+        """Why no device can share its memory with clients; empty where one may."""
+        return self._devices.memory_missing
+
     @property
     def devices(self) -> tuple[DeviceInfo, ...]:
         """The devices of DEFERRED_CUDA."""
@@ -99,10 +130,30 @@ class Engines:
         Raises:
             RuntimeError: an arithmetic is not what it must be.
         """
+        self.shared_memory, self.shared_memory_missing = await asyncio.to_thread(
+            open_shared_memory,
+            self._settings.shared_memory_directory,
+            self._settings.max_shared_memory_bytes,
+            self._evict_segments,
+        )
         await asyncio.to_thread(check_arithmetic)
         await self._devices.warm_up()
 
-    def close(self) -> None:
-        """Stop all threads."""
+    async def close(self) -> None:
+        """Stop all threads, and give all shared memory back."""
+        if self.cache is not None:
+            await self.cache.close()
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
         self._resources.workers.close()
         self._devices.close()
+        if self.shared_memory is not None:
+            self.shared_memory.close()
+
+    def count_lease(self, change: int) -> None:
+        """Leases began (1) or ended (-1)."""
+        self.lease_count += change
+
+    def _evict_segments(self, size_bytes: int) -> int:
+        return 0 if self.cache is None else self.cache.evict(is_in_segment, size_bytes)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 
+from monopath_server.engine.device_rows import Place, take_host_rows
 from monopath_server.engine.images import ImagePlanner, PlannedImage, decode_planned
 from monopath_server.engine.items import Features, Route, Timings
 from monopath_server.engine.resources import Resources
+from monopath_server.engine.rows import Holding
 from monopath_server.engine.workers import CancelToken
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import ElementType
@@ -24,28 +26,31 @@ class HostEngine(ImagePlanner):
         super().__init__(config, element_type, resources)
         self._transform = CpuTransform(config, element_type)
 
-    async def features(self, planned: PlannedImage, token: CancelToken) -> Features:
-        """Decode and transform in a worker. Raises `ItemFault`."""
+    async def features(self, planned: PlannedImage, token: CancelToken, place: Place) -> Features:
+        """Decode and transform in a worker, into memory of `place`. Raises `ItemFault`."""
         queued_ns = time.perf_counter_ns()
         return await self._resources.workers.run(
-            lambda: self._make(planned, token, queued_ns),
+            lambda: self._make(planned, token, place, queued_ns),
             token,
-            lambda features: features.buffer.release(),
+            lambda features: features.holding.release(),
             cost=planned.cost,
         )
 
-    def _make(self, planned: PlannedImage, token: CancelToken, queued_ns: int) -> Features:
+    def _make(self, planned: PlannedImage, token: CancelToken, place: Place, queued_ns: int) -> Features:
         started_ns = time.perf_counter_ns()
-        decoded = decode_planned(planned, self._config, token)
+        decoded = decode_planned(planned, self._config, token, self._resources.buffers)
         decoded_ns = time.perf_counter_ns()
-        buffer = self._resources.buffers.take(planned.feature_bytes)
         try:
-            self._transform.rows_into(decoded.prepared, planned.plan, buffer.array)
-        except BaseException:
-            buffer.release()
-            raise
+            rows = take_host_rows(place, planned.feature_bytes)
+            try:
+                self._transform.rows_into(decoded.prepared, planned.plan, rows.array)
+            except BaseException:
+                rows.release()
+                raise
+        finally:
+            decoded.release()
         return Features(
-            buffer=buffer,
+            holding=Holding(rows),
             provenance=self._provenance(decoded, Route.HOST),
             timings=Timings(
                 planning_ns=planned.planning_ns,

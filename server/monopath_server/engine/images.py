@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from monopath_server.engine.buffers import Buffer, BufferPool
 from monopath_server.engine.items import EncodedSource, ImageItem, PixelsSource, Provenance, Route
 from monopath_server.engine.resources import Resources
+from monopath_server.engine.store import ContentKey
 from monopath_server.engine.workers import CancelToken
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.media.decode import decode_image
+from monopath_server.media.decode import decode_into, owned_bytes
 from monopath_server.media.header import ImageHeader, planned_size, probe_header
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import check_raw_pixels
@@ -21,6 +23,9 @@ from monopath_server.processors.kimi.geometry import plan_image
 from monopath_server.processors.types import ElementType, ImagePlan, Size
 
 __all__ = ["DecodedImage", "ImagePlanner", "PlannedImage", "decode_planned", "plan_item"]
+
+# Raw pixels of tens of megabytes take as long to hash as to transform; files are hashed within a few milliseconds.
+HASHED_WITH_PLANS_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class PlannedImage:
     plan: ImagePlan
     feature_bytes: int
     planning_ns: int
+    content_sha256: bytes | None = None
+    """Of the source's bytes; None as long as nobody has asked for it."""
 
     @property
     def pixel_count(self) -> int:
@@ -52,6 +59,13 @@ class DecodedImage:
     prepared: PreparedPixels
     content_sha256: bytes
     decoding_ns: int
+    memory: Buffer | None
+    """Where the pixels are, if they are in memory of the pool."""
+
+    def release(self) -> None:
+        """Give the pixels' memory back. Calling it again does nothing."""
+        if self.memory is not None:
+            self.memory.release()
 
 
 def plan_item(
@@ -71,12 +85,13 @@ def plan_item(
         case PixelsSource(data, width_px, height_px, pixel_format):
             check_raw_pixels(width_px, height_px, pixel_format, len(data), limits)
             size = Size(width_px, height_px)
+    content_sha256: bytes | None = None
     if item.expected_sha256:
-        found = hashlib.sha256(data).digest()
-        if found != item.expected_sha256:
+        content_sha256 = hashlib.sha256(data).digest()
+        if content_sha256 != item.expected_sha256:
             raise ItemFault(
                 ItemReason.CONTENT_DIGEST_MISMATCH,
-                f"Expected content of SHA-256 {item.expected_sha256.hex()}, got {found.hex()}",
+                f"Expected content of SHA-256 {item.expected_sha256.hex()}, got {content_sha256.hex()}",
                 field="expected_sha256",
             )
     plan = plan_image(config, size)
@@ -86,11 +101,13 @@ def plan_item(
             ItemReason.FEATURES_TOO_LARGE,
             f"Expected features of at most {max_feature_bytes} bytes, got {feature_bytes} for {size} pixels",
         )
-    return PlannedImage(item, header, plan, feature_bytes, time.perf_counter_ns() - started_ns)
+    return PlannedImage(item, header, plan, feature_bytes, time.perf_counter_ns() - started_ns, content_sha256)
 
 
-def decode_planned(planned: PlannedImage, config: KimiConfig, token: CancelToken) -> DecodedImage:
-    """Hash, decode and prepare. Runs in a worker; releases the GIL for most of its time.
+def decode_planned(planned: PlannedImage, config: KimiConfig, token: CancelToken, buffers: BufferPool) -> DecodedImage:
+    """Hash (where it is not done), decode and prepare. Runs in a worker; releases the GIL for most of its time.
+
+    The caller releases what it gets, once the pixels were transformed.
 
     Raises:
         ItemFault: IMAGE_DAMAGED, IMAGE_UNSUPPORTED, OVERLOADED.
@@ -98,19 +115,27 @@ def decode_planned(planned: PlannedImage, config: KimiConfig, token: CancelToken
     """
     started_ns = time.perf_counter_ns()
     source = planned.item.source
-    content_sha256 = hashlib.sha256(source.data).digest()
+    content_sha256 = planned.content_sha256 or hashlib.sha256(source.data).digest()
     token.check()
-    match source:
-        case EncodedSource(data):
-            if planned.header is None:
-                raise TypeError("Expected a header for an encoded image, got none")
-            image = decode_image(data, planned.header, config.orientation)
-            token.check()
-            prepared = prepare_image(image, planned.plan, config)
-        case PixelsSource(data, _, _, pixel_format):
-            prepared = prepare_raw_pixels(data, planned.plan.original_size, pixel_format, planned.plan, config)
-    token.check()
-    return DecodedImage(prepared, content_sha256, time.perf_counter_ns() - started_ns)
+    memory: Buffer | None = None
+    try:
+        match source:
+            case EncodedSource(data):
+                if planned.header is None:
+                    raise TypeError("Expected a header for an encoded image, got none")
+                if pixel_bytes := owned_bytes(planned.header):
+                    memory = buffers.take(pixel_bytes)
+                loaded = decode_into(data, planned.header, config.orientation, None if memory is None else memory.array)
+                token.check()
+                prepared = prepare_image(loaded.image, planned.plan, config, loaded.pixels)
+            case PixelsSource(data, _, _, pixel_format):
+                prepared = prepare_raw_pixels(data, planned.plan.original_size, pixel_format, planned.plan, config)
+        token.check()
+    except BaseException:
+        if memory is not None:
+            memory.release()
+        raise
+    return DecodedImage(prepared, content_sha256, time.perf_counter_ns() - started_ns, memory)
 
 
 class ImagePlanner:
@@ -128,6 +153,26 @@ class ImagePlanner:
         return await self._resources.workers.plan(
             lambda: plan_item(item, self._config, self._element_type, limits, max_feature_bytes)
         )
+
+    async def key(self, planned: PlannedImage, token: CancelToken) -> tuple[ContentKey, PlannedImage]:
+        """What decides the features' bytes, and the image with its digest, so that nobody makes it again."""
+        content_sha256 = planned.content_sha256
+        if content_sha256 is None:
+            content_sha256 = await self._digest(planned.item.source.data, token)
+        match planned.item.source:
+            case EncodedSource():
+                pixel_format, pixel_size = None, None
+            case PixelsSource(_, width_px, height_px, pixel_format):
+                pixel_size = Size(width_px, height_px)
+        key = ContentKey(content_sha256, pixel_format, pixel_size, self._config_sha256, self._element_type)
+        return key, replace(planned, content_sha256=content_sha256)
+
+    async def _digest(self, data: bytes, token: CancelToken) -> bytes:
+        """SHA-256. Of large data in the stream's turn, since plans must not queue behind it."""
+        workers = self._resources.workers
+        if len(data) <= HASHED_WITH_PLANS_BYTES:
+            return await workers.plan(lambda: hashlib.sha256(data).digest())
+        return await workers.run(lambda: hashlib.sha256(data).digest(), token, lambda _: None, cost=len(data))
 
     def _provenance(self, decoded: DecodedImage, kernel_route: Route) -> Provenance:
         """`kernel_route` is where images go that do not need Pillow's own arithmetic."""

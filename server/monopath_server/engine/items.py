@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from monopath_server.engine.buffers import Buffer
+from monopath_server.engine.rows import Holding
 from monopath_server.media.pixels import PixelFormat
 from monopath_server.processors.types import ResampleKernel
 
 __all__ = [
+    "CacheOutcome",
     "EncodedSource",
     "Features",
     "ImageItem",
@@ -69,6 +70,15 @@ class Route(enum.StrEnum):
     DEVICE = enum.auto()
 
 
+class CacheOutcome(enum.StrEnum):
+    """What the cache had to do with features: `monopath.v1.CacheOutcome` without its prefix."""
+
+    BYPASSED = enum.auto()
+    MISS = enum.auto()
+    HIT = enum.auto()
+    JOINED = enum.auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """From what and by what features were made."""
@@ -91,9 +101,10 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Finished features. The holder releases `buffer` once its bytes are on the wire, or dropped."""
+    """Finished features. Who has them releases `holding` once they are delivered, or dropped."""
 
-    buffer: Buffer
+    holding: Holding
     """`pixel_values` in the stream's element type, row-major, little-endian."""
     provenance: Provenance
     timings: Timings
+    cache: CacheOutcome = CacheOutcome.BYPASSED

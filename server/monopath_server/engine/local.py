@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monopath_server.engine.buffers import Buffer
+from monopath_server.engine.device_rows import Place, take_host_rows
 from monopath_server.engine.items import Features, Provenance, Route, Timings
 from monopath_server.engine.resources import Resources
-from monopath_server.engine.workers import CancelToken
+from monopath_server.engine.rows import Holding
+from monopath_server.engine.workers import CancelToken, JobCancelled
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.digest import config_digest
 from monopath_server.processors.kimi.config import KimiConfig
@@ -46,8 +51,10 @@ class LocalWork:
         self._engine = engine
         self.item = item
         self.image_plan = engine.check(item)
-        self._received = engine.take_buffer(item.size_bytes)
+        self._memory = engine.take_buffer(item.size_bytes)
+        self._received = Holding(self._memory)
         self._received_bytes = 0
+        self._read: Callable[[memoryview], None] | None = None
         self._complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.planning_ns = time.perf_counter_ns() - started_ns
 
@@ -60,20 +67,25 @@ class LocalWork:
         return 0
 
     @property
-    def awaits_input(self) -> bool:
+    def input(self) -> LocalWork:
+        return self
+
+    @property
+    def is_awaited(self) -> bool:
         return not self._complete.done()
 
     async def plan(self) -> ImagePlan:
         return self.image_plan
 
-    async def features(self, token: CancelToken) -> Features:
+    async def features(self, token: CancelToken, place: Place, charge: Callable[[], None]) -> Features:
         """Wait for all bytes, then check and convert them. Raises `ItemFault`."""
+        charge()
         await self._complete
-        return await self._engine.features(self, self._received, token)
+        return await self._engine.features(self, token, place)
 
     def write(self, offset_bytes: int, data: bytes) -> None:
         """Take the next bytes. Wrong ones fail the item, not the caller."""
-        if not self.awaits_input:
+        if not self.is_awaited:
             return
         end_bytes = offset_bytes + len(data)
         if offset_bytes != self._received_bytes:
@@ -81,20 +93,51 @@ class LocalWork:
         elif end_bytes > self.item.size_bytes:
             self._fail(f"Expected {self.item.size_bytes} bytes in all, got a chunk up to {end_bytes}")
         else:
-            self._received.array[offset_bytes:end_bytes] = np.frombuffer(data, dtype=np.uint8)
+            self._memory.array[offset_bytes:end_bytes] = np.frombuffer(data, dtype=np.uint8)
             self._received_bytes = end_bytes
             if end_bytes == self.item.size_bytes:
                 self._complete.set_result(None)
 
-    def fail_input(self, error: Exception) -> None:
-        if self.awaits_input:
+    def read_from(self, read: Callable[[memoryview], None], size_bytes: int) -> None:
+        """Take all bytes at once, which `read` copies in a worker. Wrong ones fail the item, not the caller."""
+        if not self.is_awaited:
+            return
+        if self._received_bytes or size_bytes != self.item.size_bytes:
+            self._fail(
+                f"Expected all {self.item.size_bytes} bytes behind one handle, got {size_bytes} "
+                f"after {self._received_bytes} in chunks"
+            )
+        else:
+            self._read = read
+            self._complete.set_result(None)
+
+    @contextlib.contextmanager
+    def received(self) -> Iterator[NDArray[np.uint8]]:
+        """All bytes of the item, uint8 [size_bytes], fetched from where they are. Runs in a worker.
+
+        Nobody else gets their memory meanwhile, whatever becomes of the item. Raises `ItemFault`, `JobCancelled`.
+        """
+        try:
+            holding = self._received.share()
+        except RuntimeError:
+            raise JobCancelled from None
+        try:
+            array = self._memory.array
+            if self._read is not None:
+                self._read(array.data)
+            yield array
+        finally:
+            holding.release()
+
+    def fail(self, error: Exception) -> None:
+        if self.is_awaited:
             self._complete.set_exception(error)
 
-    def end_of_input(self) -> None:
+    def end(self) -> None:
         self._fail(f"Expected {self.item.size_bytes} bytes, got {self._received_bytes} before the half-close")
 
     def release(self) -> None:
-        """Give the received bytes' memory back. A conversion that still reads them is one whose result nobody wants."""
+        """Let the received bytes go; a conversion that is under way holds them until it is over."""
         if not self._complete.done():
             self._complete.cancel()
         elif not self._complete.cancelled():
@@ -102,7 +145,7 @@ class LocalWork:
         self._received.release()
 
     def _fail(self, message: str) -> None:
-        self.fail_input(ItemFault(ItemReason.FEATURES_INCOMPLETE, message))
+        self.fail(ItemFault(ItemReason.FEATURES_INCOMPLETE, message))
 
 
 class LocalEngine:
@@ -143,38 +186,39 @@ class LocalEngine:
         """Memory for received bytes."""
         return self._resources.buffers.take(size_bytes)
 
-    async def features(self, work: LocalWork, received: Buffer, token: CancelToken) -> Features:
-        """Check that all elements are finite, and convert them, in a worker.
+    async def features(self, work: LocalWork, token: CancelToken, place: Place) -> Features:
+        """Check that all elements are finite, and convert them, in a worker, into memory of `place`.
 
         Raises:
             ItemFault: FEATURES_NOT_FINITE.
         """
         queued_ns = time.perf_counter_ns()
         return await self._resources.workers.run(
-            lambda: self._convert(work, received, queued_ns),
+            lambda: self._convert(work, place, queued_ns),
             token,
-            lambda features: features.buffer.release(),
+            lambda features: features.holding.release(),
             cost=work.item.size_bytes,
         )
 
-    def _convert(self, work: LocalWork, received: Buffer, queued_ns: int) -> Features:
+    def _convert(self, work: LocalWork, place: Place, queued_ns: int) -> Features:
         started_ns = time.perf_counter_ns()
         item = work.item
-        bad_index = first_non_finite(received.array, item.element_type)
-        if bad_index is not None:
-            raise ItemFault(
-                ItemReason.FEATURES_NOT_FINITE,
-                f"Expected finite elements, got a NaN or an infinity at element {bad_index}",
-                field="features",
-            )
-        buffer = self._resources.buffers.take(work.image_plan.feature_bytes(self._element_type))
-        try:
-            convert_rows(received.array, item.element_type, buffer.array, self._element_type, self._config)
-        except BaseException:
-            buffer.release()
-            raise
+        with work.received() as received:
+            bad_index = first_non_finite(received, item.element_type)
+            if bad_index is not None:
+                raise ItemFault(
+                    ItemReason.FEATURES_NOT_FINITE,
+                    f"Expected finite elements, got a NaN or an infinity at element {bad_index}",
+                    field="features",
+                )
+            rows = take_host_rows(place, work.image_plan.feature_bytes(self._element_type))
+            try:
+                convert_rows(received, item.element_type, rows.array, self._element_type, self._config)
+            except BaseException:
+                rows.release()
+                raise
         return Features(
-            buffer=buffer,
+            holding=Holding(rows),
             provenance=Provenance(self._config_sha256, item.content_sha256, None, Route.CLIENT),
             timings=Timings(
                 planning_ns=work.planning_ns,

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from monopath.v1 import error_pb2, event_pb2, local_pb2
+from monopath_server.delivery.deliveries import Delivery
+from monopath_server.delivery.parts import part_bytes
+from monopath_server.delivery.uploads import SegmentBytes, Uploads
 from monopath_server.engine.budget import Charge, Load
 from monopath_server.engine.items import Features
 from monopath_server.engine.work import ItemWork
 from monopath_server.engine.workers import CancelToken
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.serving.configs import OutputSettings
+from monopath_server.processors.types import ElementType
+from monopath_server.serving.enums import CACHE_OUTCOMES
 from monopath_server.serving.events import plan_message, provenance_message, timings_message
 from monopath_server.serving.outbox import Ending, Outbox
 from monopath_server.serving.paths import PathMessages
@@ -36,6 +40,11 @@ class _Item:
     work: ItemWork | None = None
     task: asyncio.Task[Features] | None = None
 
+    @property
+    def awaits_input(self) -> bool:
+        """Bytes of its own are still to come."""
+        return self.work is not None and self.work.input is not None and self.work.input.is_awaited
+
 
 class AcceptedItems(Generic[ResponseT]):
     """Runs a stream's items and counts what becomes of them. Used on the event loop only."""
@@ -43,14 +52,18 @@ class AcceptedItems(Generic[ResponseT]):
     def __init__(
         self,
         path: PathMessages[ResponseT],
-        output: OutputSettings,
-        outbox: Outbox[ResponseT],
+        element_type: ElementType,
+        delivery: Delivery,
+        uploads: Uploads | None,
+        outbox: Outbox[ResponseT | bytes],
         make_charge: Callable[[], Charge],
         on_end: Callable[[], None],
     ) -> None:
-        """`on_end` is called whenever an item's end was written."""
+        """`uploads` is None for a stream that takes no handles. `on_end` is called when an item's end was written."""
         self._path = path
-        self._output = output
+        self._element_type = element_type
+        self._delivery = delivery
+        self._uploads = uploads
         self._outbox = outbox
         self._make_charge = make_charge
         self._on_end = on_end
@@ -64,12 +77,12 @@ class AcceptedItems(Generic[ResponseT]):
     @property
     def await_input(self) -> bool:
         """An item waits for bytes of its own, so that it can only end if reading goes on."""
-        return any(item.work is not None and item.work.awaits_input for item in self._items.values())
+        return any(item.awaits_input for item in self._items.values())
 
     @property
     def all_await_input(self) -> bool:
         """Every item, if there is one, waits for its client."""
-        return all(item.work is not None and item.work.awaits_input for item in self._items.values())
+        return all(item.awaits_input for item in self._items.values())
 
     def accept(self, header: ItemHeader, begin: Callable[[ItemHeader], ItemWork], *, has_room: bool) -> None:
         """Take an item on, under an id that no other item of the stream had."""
@@ -90,7 +103,7 @@ class AcceptedItems(Generic[ResponseT]):
                 item.work = None  # its bytes are not counted, so they must not wait for the error to be written
             self._fail(item, error)
             return
-        if not item.work.awaits_input:
+        if item.work.input is None:
             self.summary.received_bytes += item.work.size_bytes
         item.task = asyncio.create_task(self._run(item, item.work))
         item.task.add_done_callback(lambda task: self._end(item, task))
@@ -105,21 +118,29 @@ class AcceptedItems(Generic[ResponseT]):
     def take_bytes(self, message: local_pb2.LocalItemFeatures) -> None:
         """Give an item bytes of its own; those of an item that has failed are discarded."""
         item = self._items.get(message.id)
-        if item is None or item.work is None:
+        if item is None or item.work is None or item.work.input is None:
             return
         try:
-            found = feature_bytes(message)
+            found = feature_bytes(message, self._uploads)
         except ItemFault as fault:
-            item.work.fail_input(fault)
+            item.work.input.fail(fault)
+            return
+        if isinstance(found, SegmentBytes):
+            self.summary.received_bytes += found.length_bytes
+            item.work.input.read_from(found.read_into, found.length_bytes)
         else:
             self.summary.received_bytes += len(found.data)
-            item.work.write(found.offset_bytes, found.data)
+            item.work.input.write(found.offset_bytes, found.data)
 
     def end_input(self) -> None:
         """No more bytes will come: items that wait for theirs fail."""
         for item in self._items.values():
-            if item.work is not None:
-                item.work.end_of_input()
+            if item.work is not None and item.work.input is not None:
+                item.work.input.end()
+
+    def release(self, item_id: int) -> None:
+        """Take memory back that the client reads no more."""
+        self._delivery.release(item_id)
 
     def tear_down(self) -> list[asyncio.Task[Features]]:
         """Leave nothing behind. Nothing is put into the outbox any more. Returns the cancelled tasks."""
@@ -131,15 +152,17 @@ class AcceptedItems(Generic[ResponseT]):
             if item.task is not None:
                 item.task.cancel()
                 tasks.append(item.task)
+        self._delivery.close()
         return tasks
 
     async def _run(self, item: _Item, work: ItemWork) -> Features:
         plan = await work.plan()
-        element_type = self._output.element_type
-        item.charge.grow(Load(bytes=plan.feature_bytes(element_type), pixels=work.pixel_count))
-        plan_event = event_pb2.ItemPlan(id=item.id, path=self._path.path, plan=plan_message(plan, element_type))
+        load = Load(bytes=plan.feature_bytes(self._element_type), pixels=work.pixel_count)
+        plan_event = event_pb2.ItemPlan(id=item.id, path=self._path.path, plan=plan_message(plan, self._element_type))
         self._outbox.put_event(self._path.shared("plan", plan_event))
-        return await work.features(item.token)
+        return await self._delivery.prepare(
+            await work.features(item.token, self._delivery.place, lambda: item.charge.grow(load))
+        )
 
     def _end(self, item: _Item, task: asyncio.Task[Features]) -> None:
         """An item's task is over: put its end in its turn. A callback, since a task can be cancelled unstarted."""
@@ -154,28 +177,26 @@ class AcceptedItems(Generic[ResponseT]):
             if not self._is_torn_down:
                 self._fail(item, error if isinstance(error, Exception) else RuntimeError(repr(error)))
         elif self._is_torn_down:
-            task.result().buffer.release()
+            task.result().holding.release()
         else:
             self._complete(item, task.result())
 
     def _complete(self, item: _Item, features: Features) -> None:
-        chunk_bytes = self._output.chunk_bytes
-
-        def responses() -> Iterator[ResponseT]:
-            view = features.buffer.array.data
-            for offset_bytes in range(0, len(view), chunk_bytes):
-                data = bytes(view[offset_bytes : offset_bytes + chunk_bytes])
-                self.summary.sent_bytes += len(data)
-                yield self._path.features(item.id, offset_bytes, data)
+        def responses() -> Iterator[ResponseT | bytes]:
+            for part in self._delivery.parts(item.id, features.holding):
+                self.summary.sent_bytes += part_bytes(part)
+                yield self._path.features(item.id, part)
+            self.summary.fallback_count = self._delivery.fallback_count
             yield self._path.completion(
                 item.id,
                 item.label,
                 provenance_message(self._path.path, features.provenance),
                 timings_message(features.timings),
+                CACHE_OUTCOMES.to_wire(features.cache),
             )
 
         def done(was_written: bool) -> None:
-            features.buffer.release()
+            features.holding.release()
             if was_written:
                 self.summary.completed_count += 1
                 self._forget(item)

@@ -21,8 +21,6 @@ __all__ = ["CONTRACT_VERSION", "capabilities"]
 
 CONTRACT_VERSION = "1.1.0"
 
-INLINE_ONLY = "this release delivers inline only"
-
 
 def capabilities(settings: Settings, engines: Engines) -> service_pb2.GetCapabilitiesResponse:
     """Describe the server."""
@@ -61,8 +59,16 @@ def capabilities(settings: Settings, engines: Engines) -> service_pb2.GetCapabil
         data_types=[number for number in tensor_pb2.DataType.values() if number != 0],
         transports=[
             service_pb2.TransportCapability(name="inline", available=True),
-            service_pb2.TransportCapability(name="shared_memory", available=False, unavailable_reason=INLINE_ONLY),
-            service_pb2.TransportCapability(name="cuda_ipc", available=False, unavailable_reason=INLINE_ONLY),
+            service_pb2.TransportCapability(
+                name="shared_memory",
+                available=not engines.shared_memory_missing,
+                unavailable_reason=engines.shared_memory_missing,
+            ),
+            service_pb2.TransportCapability(
+                name="cuda_ipc",
+                available=not engines.device_memory_missing,
+                unavailable_reason=engines.device_memory_missing,
+            ),
         ],
         limits=limits_message(settings, settings.chunk_bytes),
         image_formats=ALLOWED_FORMATS,

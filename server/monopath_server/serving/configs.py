@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from monopath.v1 import config_pb2
-from monopath_server.faults import ConfigFault, ConfigViolation, StreamFault, StreamReason
+from monopath_server.delivery.shared_memory import Probe
+from monopath_server.faults import ConfigFault, ConfigViolation
 from monopath_server.processors.digest import config_digest
 from monopath_server.processors.kimi.checkpoint_json import parse_checkpoint_json
 from monopath_server.processors.kimi.config import KimiConfig, validate
@@ -26,7 +28,17 @@ from monopath_server.serving.enums import (
 )
 from monopath_server.serving.rules import find_violations
 
-__all__ = ["OutputSettings", "ResolvedProcessor", "output_settings", "processor_message", "resolve_processor"]
+__all__ = [
+    "CudaIpc",
+    "Inline",
+    "OutputSettings",
+    "ResolvedProcessor",
+    "SharedMemorySegments",
+    "Transport",
+    "output_settings",
+    "processor_message",
+    "resolve_processor",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +51,39 @@ class ResolvedProcessor:
 
 
 @dataclass(frozen=True, slots=True)
+class Inline:
+    """Features are asked for in the response messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemorySegments:
+    """Features are asked for in shared memory."""
+
+    probe: Probe | None
+    """The client's."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaIpc:
+    """Features are asked for in the memory of the GPU that makes them."""
+
+    boot_id: str
+    pid_namespace: str
+    device_uuids: tuple[str, ...]
+
+
+Transport: TypeAlias = Inline | SharedMemorySegments | CudaIpc
+
+
+@dataclass(frozen=True, slots=True)
 class OutputSettings:
-    """What a stream's results look like."""
+    """What a stream's results look like, and how they travel."""
 
     element_type: ElementType
     as_sent: bool
     chunk_bytes: int
+    bypass_cache: bool
+    transport: Transport
 
 
 def resolve_processor(
@@ -82,26 +121,22 @@ def output_settings(message: config_pb2.OutputConfig, prefix: str, default_chunk
 
     Raises:
         ConfigFault: with every wrong or missing field at once.
-        StreamFault: TRANSPORT_UNAVAILABLE for a transport that this server does not have.
     """
     violations = find_violations(message, prefix)
-    if message.WhichOneof("transport") is None:
+    transport = _transport(message)
+    if transport is None:
         violations += (
             ConfigViolation(f"{prefix}.transport", "Expected one of inline, shared_memory, cuda_ipc, got none"),
         )
-    if violations:
+    if violations or transport is None:
         raise ConfigFault(violations)
-    transport = message.WhichOneof("transport")
-    if transport != "inline":
-        raise StreamFault(
-            StreamReason.TRANSPORT_UNAVAILABLE,
-            f"Expected the transport inline, got {transport}, which this server lacks",
-        )
     chunk_bytes = message.inline.chunk_bytes if message.inline.HasField("chunk_bytes") else default_chunk_bytes
     return OutputSettings(
         element_type=DATA_TYPES.to_inner(message.data_type),
         as_sent=message.order == config_pb2.RESULT_ORDER_AS_SENT,
         chunk_bytes=chunk_bytes,
+        bypass_cache=message.bypass_cache,
+        transport=transport,
     )
 
 
@@ -121,6 +156,22 @@ def processor_message(config: KimiConfig) -> config_pb2.ProcessorConfig:
         orientation_policy=ORIENTATION_POLICIES.to_wire(config.orientation),
     )
     return config_pb2.ProcessorConfig(kimi=kimi)
+
+
+def _transport(message: config_pb2.OutputConfig) -> Transport | None:
+    match message.WhichOneof("transport"):
+        case "inline":
+            return Inline()
+        case "shared_memory":
+            probe = message.shared_memory.probe
+            return SharedMemorySegments(
+                Probe(probe.name, probe.nonce) if message.shared_memory.HasField("probe") else None
+            )
+        case "cuda_ipc":
+            wanted = message.cuda_ipc
+            return CudaIpc(wanted.boot_id, wanted.pid_namespace, tuple(wanted.device_uuids))
+        case None:
+            return None
 
 
 def _kimi(message: config_pb2.KimiConfig) -> KimiConfig:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from google.protobuf.descriptor import EnumDescriptor
 
 from monopath.v1 import config_pb2, error_pb2, event_pb2, image_pb2, tensor_pb2
-from monopath_server.engine.items import Route
+from monopath_server.engine.items import CacheOutcome, Route
 from monopath_server.faults import ItemReason, StreamReason
 from monopath_server.media.pixels import PixelFormat
 from monopath_server.processors.types import (
@@ -21,6 +21,7 @@ from monopath_server.processors.types import (
 
 __all__ = [
     "BACKGROUND_PATTERNS",
+    "CACHE_OUTCOMES",
     "DATA_TYPES",
     "FILL_STAGES",
     "ITEM_REASONS",
@@ -66,6 +67,7 @@ BACKGROUND_PATTERNS = EnumMap(
 )
 FILL_STAGES = EnumMap(FillStage, config_pb2.TransparentFillStage.DESCRIPTOR, config_pb2.TransparentFillStage.ValueType)
 PIXEL_FORMATS = EnumMap(PixelFormat, image_pb2.PixelFormat.DESCRIPTOR, image_pb2.PixelFormat.ValueType)
+CACHE_OUTCOMES = EnumMap(CacheOutcome, event_pb2.CacheOutcome.DESCRIPTOR, event_pb2.CacheOutcome.ValueType)
 ROUTES = EnumMap(Route, event_pb2.Route.DESCRIPTOR, event_pb2.Route.ValueType)
 ITEM_REASONS = EnumMap(ItemReason, error_pb2.ItemErrorReason.DESCRIPTOR, error_pb2.ItemErrorReason.ValueType)
 STREAM_REASONS = EnumMap(StreamReason, error_pb2.StreamErrorReason.DESCRIPTOR, error_pb2.StreamErrorReason.ValueType)

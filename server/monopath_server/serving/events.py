@@ -43,6 +43,7 @@ def ready_message(
     processor: ResolvedProcessor,
     output: OutputSettings,
     device: str,
+    offer: event_pb2.SharedMemoryOffer | event_pb2.CudaIpcOffer | None,
     settings: Settings,
 ) -> event_pb2.Ready:
     """The opening's answer."""
@@ -57,6 +58,8 @@ def ready_message(
         else None,
         device=device,
         server_version=monopath_server.__version__,
+        shared_memory=offer if isinstance(offer, event_pb2.SharedMemoryOffer) else None,
+        cuda_ipc=offer if isinstance(offer, event_pb2.CudaIpcOffer) else None,
     )
 
 

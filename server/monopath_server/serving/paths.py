@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from google.protobuf.message import Message
 
 from monopath.v1 import deferred_cpu_pb2, deferred_cuda_pb2, event_pb2, local_pb2, location_pb2, path_pb2, service_pb2
+from monopath_server.delivery.parts import Chunk, DevicePart, Part, SegmentPart
+from monopath_server.serving.wire import ChunkWriter
 
 __all__ = ["DEFERRED_CPU", "DEFERRED_CUDA", "LOCAL", "PathMessages"]
 
@@ -24,23 +26,38 @@ class PathMessages(Generic[ResponseT]):
     _response: Callable[..., ResponseT]
     _features: Callable[..., Message]
     _completion: Callable[..., Message]
+    _chunks: ChunkWriter
+    _has_cache: bool
 
     def shared(self, arm: SharedArm, message: Message) -> ResponseT:
         """A response with a message that all paths share."""
         fields: dict[str, Any] = {arm: message}
         return self._response(**fields)
 
-    def features(self, item_id: int, offset_bytes: int, data: bytes) -> ResponseT:
-        """A chunk of an item's features."""
-        chunk = location_pb2.FeatureChunk(offset_bytes=offset_bytes, data=data)
-        return self._response(features=self._features(id=item_id, chunk=chunk))
+    def features(self, item_id: int, part: Part) -> ResponseT | bytes:
+        """A part of an item's features; of a chunk the serialised response."""
+        match part:
+            case Chunk(offset_bytes, data):
+                return self._chunks.write(item_id, offset_bytes, data)
+            case SegmentPart():
+                segment = location_pb2.SharedMemoryHandle(**asdict(part))
+                return self._response(features=self._features(id=item_id, shared_memory=segment))
+            case DevicePart():
+                memory = location_pb2.CudaIpcHandle(**asdict(part))
+                return self._response(features=self._features(id=item_id, cuda_ipc=memory))
 
     def completion(
-        self, item_id: int, label: str, provenance: event_pb2.Provenance, timings: event_pb2.ItemTimings
+        self,
+        item_id: int,
+        label: str,
+        provenance: event_pb2.Provenance,
+        timings: event_pb2.ItemTimings,
+        cache: event_pb2.CacheOutcome.ValueType,
     ) -> ResponseT:
         """The good end of an item."""
+        fields: dict[str, Any] = {"cache": cache} if self._has_cache else {}
         return self._response(
-            completion=self._completion(id=item_id, label=label, provenance=provenance, timings=timings)
+            completion=self._completion(id=item_id, label=label, provenance=provenance, timings=timings, **fields)
         )
 
 
@@ -49,16 +66,22 @@ LOCAL = PathMessages(
     service_pb2.StreamLocalResponse,
     local_pb2.LocalFeatures,
     local_pb2.LocalCompletion,
+    ChunkWriter(service_pb2.StreamLocalResponse.DESCRIPTOR),
+    _has_cache=False,
 )
 DEFERRED_CUDA = PathMessages(
     path_pb2.PREPROCESSING_PATH_DEFERRED_CUDA,
     service_pb2.StreamDeferredCudaResponse,
     deferred_cuda_pb2.DeferredCudaFeatures,
     deferred_cuda_pb2.DeferredCudaCompletion,
+    ChunkWriter(service_pb2.StreamDeferredCudaResponse.DESCRIPTOR),
+    _has_cache=True,
 )
 DEFERRED_CPU = PathMessages(
     path_pb2.PREPROCESSING_PATH_DEFERRED_CPU,
     service_pb2.StreamDeferredCpuResponse,
     deferred_cpu_pb2.DeferredCpuFeatures,
     deferred_cpu_pb2.DeferredCpuCompletion,
+    ChunkWriter(service_pb2.StreamDeferredCpuResponse.DESCRIPTOR),
+    _has_cache=True,
 )

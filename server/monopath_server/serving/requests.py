@@ -10,8 +10,10 @@ from monopath.v1 import (
     event_pb2,
     image_pb2,
     local_pb2,
+    location_pb2,
     service_pb2,
 )
+from monopath_server.delivery.uploads import SegmentBytes, Uploads
 from monopath_server.engine.items import EncodedSource, ImageItem, PixelsSource
 from monopath_server.engine.local import LocalItem
 from monopath_server.faults import ConfigViolation, ItemFault, ItemReason, StreamFault, StreamReason
@@ -62,20 +64,20 @@ def payload_of(request: Request) -> Payload:
     return payload
 
 
-def image_item(message: deferred_cuda_pb2.DeferredCudaItem | deferred_cpu_pb2.DeferredCpuItem) -> ImageItem:
-    """An image to be turned into features.
+def image_item(
+    message: deferred_cuda_pb2.DeferredCudaItem | deferred_cpu_pb2.DeferredCpuItem, uploads: Uploads | None
+) -> tuple[ImageItem, SegmentBytes | None]:
+    """An image to be turned into features; and where its bytes are, if they are not in the item.
+
+    `uploads` is None for a stream that takes no handles.
 
     Raises:
         ItemFault: for every wrong field, naming it.
     """
     _check_rules(find_violations(message, ""))
     _check_sha256(message.expected_sha256, "expected_sha256")
-    return ImageItem(
-        id=message.id,
-        label=message.label,
-        source=_source(message.image),
-        expected_sha256=message.expected_sha256,
-    )
+    source, uploaded = _source(message.image, uploads)
+    return ImageItem(message.id, message.label, source, message.expected_sha256), uploaded
 
 
 def local_item(message: local_pb2.LocalItem) -> LocalItem:
@@ -99,8 +101,8 @@ def local_item(message: local_pb2.LocalItem) -> LocalItem:
     )
 
 
-def feature_bytes(message: local_pb2.LocalItemFeatures) -> FeatureBytes:
-    """Bytes of an announced item.
+def feature_bytes(message: local_pb2.LocalItemFeatures, uploads: Uploads | None) -> FeatureBytes | SegmentBytes:
+    """Bytes of an announced item, or where they are.
 
     Raises:
         ItemFault: where they are in a place that this server does not take them from, or are none.
@@ -109,8 +111,12 @@ def feature_bytes(message: local_pb2.LocalItemFeatures) -> FeatureBytes:
         case "chunk":
             _check_rules(find_violations(message, ""))
             return FeatureBytes(message.chunk.offset_bytes, message.chunk.data)
-        case "shared_memory" | "cuda_ipc" as arm:
-            raise _unsupported_location(f"item_features.{arm}")
+        case "shared_memory":
+            _check_rules(find_violations(message, ""))
+            handle, field = message.shared_memory, "item_features.shared_memory"
+            return _taken(uploads, field).take(field, *_handle_values(handle))
+        case "cuda_ipc":
+            raise _unsupported_location("item_features.cuda_ipc")
         case None:
             raise ItemFault(
                 ItemReason.FIELD_INVALID,
@@ -119,36 +125,54 @@ def feature_bytes(message: local_pb2.LocalItemFeatures) -> FeatureBytes:
             )
 
 
-def _source(image: image_pb2.ImageSource) -> EncodedSource | PixelsSource:
+def _source(
+    image: image_pb2.ImageSource, uploads: Uploads | None
+) -> tuple[EncodedSource | PixelsSource, SegmentBytes | None]:
     match image.WhichOneof("content"):
         case "encoded":
-            return EncodedSource(_inline(image.encoded.WhichOneof("location"), image.encoded, "image.encoded"))
+            data, uploaded = _bytes_of(image.encoded, "image.encoded", uploads)
+            return EncodedSource(data), uploaded
         case "pixels":
             pixels = image.pixels
-            return PixelsSource(
-                data=_inline(pixels.WhichOneof("location"), pixels, "image.pixels"),
-                width_px=pixels.width_px,
-                height_px=pixels.height_px,
-                format=PIXEL_FORMATS.to_inner(pixels.format),
-            )
+            data, uploaded = _bytes_of(pixels, "image.pixels", uploads)
+            pixel_format = PIXEL_FORMATS.to_inner(pixels.format)
+            return PixelsSource(data, pixels.width_px, pixels.height_px, pixel_format), uploaded
         case None:
             raise ItemFault(
                 ItemReason.FIELD_INVALID, "Expected one of encoded, pixels, got none", field="image.content"
             )
 
 
-def _inline(location: str | None, message: image_pb2.EncodedImage | image_pb2.RawPixels, path: str) -> bytes:
-    if location == "data":
-        return message.data
-    if location is None:
-        raise ItemFault(ItemReason.FIELD_INVALID, "Expected a location, got none", field=f"{path}.location")
-    raise _unsupported_location(f"{path}.{location}")
+def _bytes_of(
+    message: image_pb2.EncodedImage | image_pb2.RawPixels, path: str, uploads: Uploads | None
+) -> tuple[bytes, SegmentBytes | None]:
+    location = message.WhichOneof("location")
+    match location:
+        case "data":
+            return message.data, None
+        case "shared_memory":
+            field = f"{path}.shared_memory"
+            return b"", _taken(uploads, field).take_image(field, *_handle_values(message.shared_memory))
+        case "cuda_ipc":
+            raise _unsupported_location(f"{path}.cuda_ipc")
+        case None:
+            raise ItemFault(ItemReason.FIELD_INVALID, "Expected a location, got none", field=f"{path}.location")
+
+
+def _handle_values(handle: location_pb2.SharedMemoryHandle) -> tuple[str, int, int, int]:
+    return handle.name, handle.offset_bytes, handle.length_bytes, handle.generation
+
+
+def _taken(uploads: Uploads | None, path: str) -> Uploads:
+    if uploads is None:
+        raise _unsupported_location(path)
+    return uploads
 
 
 def _unsupported_location(path: str) -> ItemFault:
     return ItemFault(
         ItemReason.LOCATION_UNSUPPORTED,
-        "Expected bytes in the message: this server takes no memory handles",
+        "Expected bytes in the message, got a memory handle, which this stream does not take",
         field=path,
     )
 

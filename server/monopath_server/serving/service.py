@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
-from typing import Any, NoReturn, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NoReturn, TypeVar, cast
 
 import grpc
 from grpc_status import rpc_status
@@ -128,7 +128,9 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         if len(self._sessions) >= self._settings.max_streams:
             message = f"Expected at most {self._settings.max_streams} streams at the same time, got one more"
             await _abort(context, StreamFault(StreamReason.OVERLOADED, message))
-        session = StreamSession(path, opener, aiter(requests), context.write, self._settings, self._budget)
+        # gRPC's types know only messages; the handlers take serialised ones as well.
+        write = cast("Callable[[ResponseT | bytes], Awaitable[None]]", context.write)
+        session = StreamSession(path, opener, aiter(requests), write, self._settings, self._budget)
         self._sessions.add(session)
         self._all_left.clear()
         try:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from monopath.v1 import event_pb2, local_pb2
+from monopath_server.delivery.deliveries import Delivery
+from monopath_server.delivery.uploads import Uploads
 from monopath_server.engine.budget import Budget, Charge, Load
 from monopath_server.engine.work import ItemWork
 from monopath_server.faults import StreamFault, StreamReason
@@ -36,6 +38,11 @@ class OpenedPath:
     device: str
     begin: Callable[[ItemHeader], ItemWork]
     """Makes the work of an item. Raises `ItemFault`."""
+    delivery: Delivery
+    uploads: Uploads | None
+    """The client's handles; None where it cannot send any."""
+    offer: event_pb2.SharedMemoryOffer | event_pb2.CudaIpcOffer | None
+    """What the client has to know of the transport."""
 
 
 class Opener(Protocol):
@@ -56,7 +63,7 @@ class StreamSession(Generic[ResponseT]):
         path: PathMessages[ResponseT],
         opener: Opener,
         requests: AsyncIterator[Request],
-        write: Callable[[ResponseT], Awaitable[None]],
+        write: Callable[[ResponseT | bytes], Awaitable[None]],
         settings: Settings,
         process_budget: Budget,
     ) -> None:
@@ -73,7 +80,7 @@ class StreamSession(Generic[ResponseT]):
         self._last_heard = time.monotonic()
         self._input_is_over = False
         self._fault: StreamFault | None = None
-        self._outbox: Outbox[ResponseT] | None = None
+        self._outbox: Outbox[ResponseT | bytes] | None = None
         self._goaway_reason: event_pb2.GoawayReason.ValueType = event_pb2.GOAWAY_REASON_UNSPECIFIED
 
     async def run(self) -> None:
@@ -83,14 +90,18 @@ class StreamSession(Generic[ResponseT]):
             StreamFault: the reason the stream ends with a bad status, after its accepted items were answered.
         """
         opened = await self._open()
-        outbox = self._outbox = Outbox[ResponseT](as_sent=opened.output.as_sent)
-        ready = ready_message(self._path.path, opened.processor, opened.output, opened.device, self._settings)
+        outbox = self._outbox = Outbox[ResponseT | bytes](as_sent=opened.output.as_sent)
+        ready = ready_message(
+            self._path.path, opened.processor, opened.output, opened.device, opened.offer, self._settings
+        )
         outbox.put_event(self._path.shared("ready", ready))
         if self._goaway_reason != event_pb2.GOAWAY_REASON_UNSPECIFIED:
             self.go_away(self._goaway_reason)
         items = AcceptedItems(
             self._path,
-            opened.output,
+            opened.output.element_type,
+            opened.delivery,
+            opened.uploads,
             outbox,
             lambda: Charge(self._budget, self._process_budget),
             lambda: self._close_if_over(items, outbox),
@@ -156,7 +167,9 @@ class StreamSession(Generic[ResponseT]):
             )
         raise StreamFault(StreamReason.CONFIG_MISSING, "Expected a config as the first message, got none")
 
-    async def _read_items(self, opened: OpenedPath, items: AcceptedItems[ResponseT], outbox: Outbox[ResponseT]) -> None:
+    async def _read_items(
+        self, opened: OpenedPath, items: AcceptedItems[ResponseT], outbox: Outbox[ResponseT | bytes]
+    ) -> None:
         try:
             while True:
                 # Items that wait for bytes of their own can only end if reading goes on, whatever the budget says.
@@ -181,7 +194,8 @@ class StreamSession(Generic[ResponseT]):
                 self._check_known(payload.id)
                 items.cancel(payload.id)
             case event_pb2.Release():
-                self._check_known(payload.id)  # inline features hold nothing that a client could release
+                self._check_known(payload.id)
+                items.release(payload.id)
             case local_pb2.LocalItemFeatures():
                 self._check_known(payload.id)
                 items.take_bytes(payload)
@@ -200,22 +214,22 @@ class StreamSession(Generic[ResponseT]):
         if not 0 < item_id <= self._last_id:
             raise StreamFault(StreamReason.ITEM_ID_INVALID, f"Expected the id of an item that was sent, got {item_id}")
 
-    def _break(self, fault: StreamFault, items: AcceptedItems[ResponseT], outbox: Outbox[ResponseT]) -> None:
+    def _break(self, fault: StreamFault, items: AcceptedItems[ResponseT], outbox: Outbox[ResponseT | bytes]) -> None:
         """The stream is broken: say so at once; accepted items still end before the status does."""
         self._fault = fault
         outbox.put_event(self._path.shared("failure", failure_message(fault)))
         items.end_input()
 
-    def _end_input(self, items: AcceptedItems[ResponseT], outbox: Outbox[ResponseT]) -> None:
+    def _end_input(self, items: AcceptedItems[ResponseT], outbox: Outbox[ResponseT | bytes]) -> None:
         items.end_input()
         self._input_is_over = True
         self._close_if_over(items, outbox)
 
-    def _close_if_over(self, items: AcceptedItems[ResponseT], outbox: Outbox[ResponseT]) -> None:
+    def _close_if_over(self, items: AcceptedItems[ResponseT], outbox: Outbox[ResponseT | bytes]) -> None:
         if self._input_is_over and not items:
             outbox.close()
 
-    async def _write(self, response: ResponseT) -> None:
+    async def _write(self, response: ResponseT | bytes) -> None:
         try:
             async with asyncio.timeout(self._settings.reply_timeout_seconds):
                 await self._write_response(response)
@@ -226,7 +240,7 @@ class StreamSession(Generic[ResponseT]):
             ) from None
 
     async def _watch_silence(
-        self, items: AcceptedItems[ResponseT], reader: asyncio.Task[None], outbox: Outbox[ResponseT]
+        self, items: AcceptedItems[ResponseT], reader: asyncio.Task[None], outbox: Outbox[ResponseT | bytes]
     ) -> None:
         """Break the stream of a client that says nothing, while no item of its waits for the server."""
         timeout = self._settings.idle_timeout_seconds

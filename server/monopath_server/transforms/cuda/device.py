@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -35,6 +35,11 @@ class Stream(abc.ABC):
     def active(self) -> contextlib.AbstractContextManager[None]:
         """Enter a block in which torch and Triton allocate and launch on this stream and its device only."""
 
+    @property
+    @abc.abstractmethod
+    def handle(self) -> int:
+        """The driver's handle of the stream; 0 where there is no driver."""
+
     @abc.abstractmethod
     def mark(self) -> None:
         """Mark the end of the work queued so far."""
@@ -58,6 +63,8 @@ class TransformDevice(abc.ABC):
         """Held by who uses the device."""
         self.lane_pools: dict[int, LanePool] = {}
         """Filled by `lane_pool.lane_pool` alone."""
+        self.reserves: list[Callable[[], None]] = []
+        """What gives memory of the device back that others hold unused; called when torch finds none."""
 
     @abc.abstractmethod
     def new_stream(self) -> Stream:
@@ -75,9 +82,10 @@ class TransformDevice(abc.ABC):
         """
         return torch.empty(size_bytes, dtype=torch.uint8, device=self.torch_device)
 
-    @abc.abstractmethod
     def release_unused(self) -> None:
-        """Give memory that torch holds in reserve back to the device."""
+        """Give memory that torch and others hold in reserve back to the device."""
+        for release in self.reserves:
+            release()
 
 
 class _ImmediateStream(Stream):
@@ -85,6 +93,10 @@ class _ImmediateStream(Stream):
 
     def active(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
+
+    @property
+    def handle(self) -> int:
+        return 0
 
     def mark(self) -> None:
         return
@@ -113,9 +125,6 @@ class InterpreterDevice(TransformDevice):
     def allocate_host(self, size_bytes: int) -> torch.Tensor:
         return torch.empty(size_bytes, dtype=torch.uint8)
 
-    def release_unused(self) -> None:
-        return
-
 
 class _CudaStream(Stream):
     def __init__(self, torch_device: torch.device) -> None:
@@ -131,6 +140,10 @@ class _CudaStream(Stream):
         torch.cuda.set_device(self._torch_device)
         with torch.cuda.stream(self._stream):
             yield
+
+    @property
+    def handle(self) -> int:
+        return int(self._stream.cuda_stream)
 
     def mark(self) -> None:
         self._event.record(self._stream)
@@ -167,5 +180,6 @@ class CudaDevice(TransformDevice):
         return torch.empty(size_bytes, dtype=torch.uint8, pin_memory=True)
 
     def release_unused(self) -> None:
+        super().release_unused()
         torch.cuda.set_device(self.torch_device)
         torch.cuda.empty_cache()

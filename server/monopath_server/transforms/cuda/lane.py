@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -20,11 +21,15 @@ __all__ = ["Lane", "LaunchSettings", "StripPixels", "StripRows"]
 
 StripPixels = Callable[[Strip], NDArray[np.uint8]]
 """The source rows of a strip: uint8 [rows, width, 4]."""
-StripRows = Callable[[Strip], NDArray[np.uint8]]
-"""The memory that takes the rows of features of a strip: uint8 [output_bytes]."""
+StripRows = Callable[[Strip], NDArray[np.uint8] | torch.Tensor]
+"""The memory that takes the rows of features of a strip, of the host or of the device: uint8 [output_bytes]."""
 
 COEFFICIENT_WORDS = 2 * 1024 * 1024
 """Coefficients a lane keeps on the device, in words; the largest single axis takes about a fifth of it."""
+
+
+_HostRow: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+"""Memory of the host that takes rows, and the pinned memory they come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class Lane:
         """Make a lane on a device, for launches whose strips usually take up to `launch_bytes` there."""
         self._device = device
         self._stream = device.new_stream()
-        self._pending: tuple[BatchLayout, StripRows] | None = None
+        self._pending: tuple[_HostRow, ...] | None = None
         self._host_input = GrowingBuffer(device.allocate_host)
         self._host_output = GrowingBuffer(device.allocate_host)
         self._device_buffer = GrowingBuffer(device.allocate_device, launch_bytes)
@@ -74,26 +79,32 @@ class Lane:
             new_windows = self._reserve_coefficients(strips)
             layout = lay_out(strips, settings.tiles, self._coefficient_offsets, new_windows)
             host_input = self._host_input.ensure(layout.upload_bytes)
-            host_output = self._host_output.ensure(layout.output_bytes)
             buffer = self._device_buffer.ensure(layout.buffer_bytes)
             output = self._device_output.ensure(layout.output_bytes)
             _write_input(layout, host_input.numpy(), pixels_of)
-            self._pending = (layout, rows_of)
+            self._pending = ()
             launch_count = self._launch(settings, layout, host_input, buffer, output)
-            host_output[: layout.output_bytes].copy_(output[: layout.output_bytes], non_blocking=True)
+            self._pending = self._copy_out(layout, output, rows_of)
             self._stream.mark()
         return launch_count
 
     def finish(self) -> None:
-        """Wait for the launch that is under way, if any, and hand out its rows."""
+        """Wait for the launch that is under way, if any, and hand out its rows.
+
+        The host waits also where all rows stay on the device: only then is it known that they are good.
+        """
         if self._pending is None:
             return
-        layout, rows_of = self._pending
+        host_rows = self._pending
         self._stream.wait()
         self._pending = None
-        output = self._host_output.ensure(layout.output_bytes).numpy()
-        for strip, offset in zip(layout.strips, layout.output_offsets, strict=True):
-            rows_of(strip)[...] = output[offset : offset + strip.output_bytes]
+        for rows, source in host_rows:
+            rows[...] = source
+
+    @property
+    def stream_handle(self) -> int:
+        """The driver's handle of the lane's stream."""
+        return self._stream.handle
 
     def release(self) -> None:
         """Drop the launch that is under way and give all memory back; the lane can be used again."""
@@ -113,6 +124,37 @@ class Lane:
                 buffer.release()
             self._coefficient_offsets = {}
             self._coefficient_end = 0
+
+    def _copy_out(self, layout: BatchLayout, output: torch.Tensor, rows_of: StripRows) -> tuple[_HostRow, ...]:
+        """Queue the copies of all rows: to the device's memory that takes them, and of the others to the host.
+
+        Returns:
+            Those of the host, each with the pinned memory from which it is to be filled once the stream is done.
+        """
+        host_bytes = 0
+        host_rows = []
+        # Where rows of the host lie one behind the other in the output, they go in one copy.
+        host_copies: list[tuple[int, int]] = []
+        for strip, offset in zip(layout.strips, layout.output_offsets, strict=True):
+            rows, size_bytes = rows_of(strip), strip.output_bytes
+            if isinstance(rows, torch.Tensor):
+                rows.copy_(output[offset : offset + size_bytes], non_blocking=True)
+                continue
+            host_rows.append((rows, host_bytes))
+            if host_copies and sum(host_copies[-1]) == offset:
+                host_copies[-1] = (host_copies[-1][0], host_copies[-1][1] + size_bytes)
+            else:
+                host_copies.append((offset, size_bytes))
+            host_bytes += size_bytes
+        if not host_rows:
+            return ()
+        host_output = self._host_output.ensure(host_bytes)
+        place = 0
+        for offset, size_bytes in host_copies:
+            host_output[place : place + size_bytes].copy_(output[offset : offset + size_bytes], non_blocking=True)
+            place += size_bytes
+        pinned = host_output.numpy()
+        return tuple((rows, pinned[begin : begin + rows.nbytes]) for rows, begin in host_rows)
 
     def _reserve_coefficients(self, strips: Sequence[Strip]) -> tuple[AxisWindows, ...]:
         """Give every axis a place on the device, and return those whose coefficients are not there yet."""

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from monopath_server.faults import ItemFault, ItemReason
@@ -18,11 +19,12 @@ from monopath_server.transforms.cuda.lane_pool import lane_pool
 from monopath_server.transforms.cuda.layout import TileShape, tile_shape
 from monopath_server.transforms.cuda.strips import DeviceImage, Strip, device_image, group_into_launches
 from monopath_server.transforms.cuda.tables import RAW_DTYPES, DeviceTables
+from monopath_server.transforms.cuda.target import Target
 
 __all__ = ["BatchItem", "CudaTransform"]
 
-BatchItem = tuple[PreparedPixels, ImagePlan, NDArray[np.uint8]]
-"""Pixels, their plan, and the flat uint8 memory of `plan.feature_bytes` that takes the rows."""
+BatchItem = tuple[PreparedPixels, ImagePlan, Target]
+"""Pixels, their plan, and the memory of `plan.feature_bytes` that takes the rows, of the host or of the device."""
 
 DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
 
@@ -70,6 +72,8 @@ class CudaTransform:
 
     def run_batch(self, items: Sequence[BatchItem]) -> tuple[ItemFault | None, ...]:
         """Write the rows of every item into its memory, and return what went wrong for each, in order.
+
+        Rows that stay on the device are complete when this returns, too.
 
         An item for which the device has no memory even alone gets DEVICE_OUT_OF_MEMORY; the others are done, and the
         next batch finds all buffers free.
@@ -128,8 +132,9 @@ class CudaTransform:
         if prepared.pixels.shape != expected_shape:
             raise ValueError(f"Expected pixels of shape {expected_shape}, got {prepared.pixels.shape}")
         feature_bytes = plan.feature_bytes(self.element_type)
-        if rows.shape != (feature_bytes,):
-            raise ValueError(f"Expected memory of shape ({feature_bytes},), got {rows.shape}")
+        shape = rows.shape if isinstance(rows, np.ndarray) else (rows.size_bytes,)
+        if shape != (feature_bytes,):
+            raise ValueError(f"Expected memory of shape ({feature_bytes},), got {shape}")
 
     def _device_image(self, index: int, prepared: PreparedPixels, plan: ImagePlan) -> DeviceImage:
         height_px, width_px = prepared.pixels.shape[:2]
@@ -157,8 +162,12 @@ class CudaTransform:
                 if not is_out_of_memory(error):
                     raise
                 self._run_one_by_one(lane, strips, items, faults)
-        for lane in self._pool.lanes:
+        for lane in lanes:
             lane.finish()
+        for (_, _, rows), fault in zip(items, faults, strict=True):
+            if fault is None and not isinstance(rows, np.ndarray):
+                # Only now: the strips of a large image went through different streams.
+                rows.mark_written(lanes[0].stream_handle)
 
     def _run_one_by_one(
         self, lane: Lane, strips: Sequence[Strip], items: Sequence[BatchItem], faults: list[ItemFault | None]
@@ -188,8 +197,9 @@ class CudaTransform:
             begin, end = strip.source_rows
             return items[strip.image.index][0].pixels[begin:end]
 
-        def rows_of(strip: Strip) -> NDArray[np.uint8]:
+        def rows_of(strip: Strip) -> NDArray[np.uint8] | torch.Tensor:
             rows = items[strip.image.index][2]
-            return rows[strip.output_offset_bytes : strip.output_offset_bytes + strip.output_bytes]
+            memory = rows if isinstance(rows, np.ndarray) else rows.tensor
+            return memory[strip.output_offset_bytes : strip.output_offset_bytes + strip.output_bytes]
 
         self.launch_count += lane.start(self._settings, strips, pixels_of, rows_of)

@@ -1,0 +1,126 @@
+"""Bytes that a client put into shared memory: images, and finished features.
+
+They are always copied before anything looks at them. What another process maps can change, or shrink, at any time:
+bytes that change between their digest and their decoding would poison the cache, and a mapping that shrinks ends its
+reader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from monopath.shared_memory import SegmentError, check_segment, load_segment, read_segment
+from monopath_server.engine.cache import FeatureCache
+from monopath_server.engine.items import ImageItem
+from monopath_server.engine.work import ImageEngine, ImageWork
+from monopath_server.engine.workers import Workers
+from monopath_server.faults import ItemFault, ItemReason
+from monopath_server.processors.types import ImagePlan
+
+__all__ = ["SegmentBytes", "UploadedImageWork", "Uploads"]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentBytes:
+    """Bytes in a client's segment."""
+
+    directory: Path
+    field: str
+    """Where the handle stood: `image.encoded.shared_memory`."""
+    name: str
+    offset_bytes: int
+    length_bytes: int
+
+    def check(self) -> None:
+        """Raise `ItemFault` where the bytes are not there. Quick."""
+        try:
+            check_segment(self.directory, self.name, self.offset_bytes, self.length_bytes)
+        except SegmentError as error:
+            raise _invalid(str(error), self.field) from None
+
+    def load(self) -> bytes:
+        """Return a copy. Not for the event loop. Raises `ItemFault`."""
+        try:
+            return load_segment(self.directory, self.name, self.offset_bytes, self.length_bytes)
+        except SegmentError as error:
+            raise _invalid(str(error), self.field) from None
+
+    def read_into(self, memory: memoryview) -> None:
+        """Copy into memory of their length. Not for the event loop. Raises `ItemFault`."""
+        try:
+            read_segment(self.directory, self.name, self.offset_bytes, memory)
+        except SegmentError as error:
+            raise _invalid(str(error), self.field) from None
+
+
+class Uploads:
+    """The handles that came on one stream. Used on the event loop only."""
+
+    def __init__(self, directory: Path, max_image_bytes: int, max_feature_bytes: int) -> None:
+        self._directory = directory
+        self._max_image_bytes = max_image_bytes
+        self._max_feature_bytes = max_feature_bytes
+        self._last_generation = 0
+
+    def take(self, field: str, name: str, offset_bytes: int, length_bytes: int, generation: int) -> SegmentBytes:
+        """Take the handle of finished features. The item has told their size; no item has more than the limit.
+
+        Raises:
+            ItemFault: HANDLE_INVALID.
+        """
+        taken = self._take(field, name, offset_bytes, length_bytes, generation)
+        if length_bytes > self._max_feature_bytes:
+            raise _invalid(f"Expected at most {self._max_feature_bytes} bytes, got {length_bytes}", field)
+        return taken
+
+    def take_image(self, field: str, name: str, offset_bytes: int, length_bytes: int, generation: int) -> SegmentBytes:
+        """Take the handle of an image. Its length is believed only after this, and counted before it is read.
+
+        Raises:
+            ItemFault: HANDLE_INVALID, IMAGE_BYTES_EXCEEDED.
+        """
+        taken = self._take(field, name, offset_bytes, length_bytes, generation)
+        taken.check()
+        if length_bytes > self._max_image_bytes:
+            raise ItemFault(
+                ItemReason.IMAGE_BYTES_EXCEEDED,
+                f"Expected at most {self._max_image_bytes} bytes of an image, got {length_bytes}",
+                field=field,
+            )
+        return taken
+
+    def _take(self, field: str, name: str, offset_bytes: int, length_bytes: int, generation: int) -> SegmentBytes:
+        """Take a handle, once."""
+        if generation <= self._last_generation:
+            raise _invalid(
+                f"Expected a generation larger than {self._last_generation}, got {generation}: a handle is used once",
+                f"{field}.generation",
+            )
+        self._last_generation = generation
+        return SegmentBytes(self._directory, field, name, offset_bytes, length_bytes)
+
+
+class UploadedImageWork(ImageWork):
+    """An image whose bytes are read from shared memory before it is planned."""
+
+    def __init__(
+        self, engine: ImageEngine, item: ImageItem, cache: FeatureCache | None, uploaded: SegmentBytes, workers: Workers
+    ) -> None:
+        """`item` is the image, but for its bytes."""
+        super().__init__(engine, item, cache)
+        self._uploaded = uploaded
+        self._workers = workers
+
+    @property
+    def size_bytes(self) -> int:
+        return self._uploaded.length_bytes
+
+    async def plan(self) -> ImagePlan:
+        data = await self._workers.plan(self._uploaded.load)
+        self._item = replace(self._item, source=replace(self._item.source, data=data))
+        return await super().plan()
+
+
+def _invalid(message: str, field: str) -> ItemFault:
+    return ItemFault(ItemReason.HANDLE_INVALID, message, field=field)
