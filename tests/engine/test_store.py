@@ -264,3 +264,27 @@ def test_the_predicate_sees_the_rows_themselves() -> None:
 
     assert store.evict(predicate, 1) == 0
     assert seen == [rows]
+
+
+def test_moved_rows_take_the_place_of_those_they_were_copied_from() -> None:
+    store = FeatureStore(2 * BLOCK_BYTES)
+    first = put(store, 1)
+    other = put(store, 2)
+    second = CountedRows(BLOCK_BYTES)
+    moved = Holding(second)
+    store.move(first, moved)
+    moved.release()
+    assert (first.release_count, other.release_count, second.release_count) == (1, 0, 0)
+    found = store.get(key(1))
+    assert found is not None
+    assert found.holding.rows is second
+    found.holding.release()
+
+
+def test_rows_that_are_not_kept_are_not_moved() -> None:
+    store = FeatureStore(BLOCK_BYTES)
+    rows, stranger = put(store, 1), CountedRows(BLOCK_BYTES)
+    moved = Holding(stranger)
+    store.move(CountedRows(BLOCK_BYTES), moved)
+    moved.release()
+    assert (rows.release_count, stranger.release_count) == (0, 1)

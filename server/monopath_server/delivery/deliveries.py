@@ -13,7 +13,7 @@ from monopath_server.delivery.parts import Part, chunks
 from monopath_server.delivery.segments import SegmentPool, SegmentRows
 from monopath_server.engine.device_rows import Place
 from monopath_server.engine.items import CacheOutcome, Features
-from monopath_server.engine.rows import Holding, HostPlace, HostRows
+from monopath_server.engine.rows import Holding, HostPlace, HostRows, Rows
 from monopath_server.engine.workers import CancelToken, Workers
 
 __all__ = ["Delivery", "InlineDelivery", "SegmentDelivery"]
@@ -80,14 +80,17 @@ class SegmentDelivery:
         leases: Leases,
         *,
         chunk_bytes: int,
+        on_moved: Callable[[Rows, Holding], None],
         on_close: Callable[[], None],
     ) -> None:
+        """`on_moved` is told that rows were copied into a segment, so that it is not done for every item again."""
         self.place = pool.place(fallback)
         self.fallback_count = 0
         self._pool = pool
         self._workers = workers
         self._leases = leases
         self._chunk_bytes = chunk_bytes
+        self._on_moved = on_moved
         self._on_close = on_close
 
     async def prepare(self, features: Features) -> Features:
@@ -104,8 +107,10 @@ class SegmentDelivery:
             raise
         if moved is None:
             return features
+        holding = Holding(moved)
+        self._on_moved(source, holding)
         features.holding.release()
-        return replace(features, holding=Holding(moved))
+        return replace(features, holding=holding)
 
     def parts(self, item_id: int, holding: Holding, /) -> Iterator[Part]:
         rows = holding.rows

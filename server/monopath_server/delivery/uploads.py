@@ -7,6 +7,9 @@ reader.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,24 +37,30 @@ class SegmentBytes:
 
     def check(self) -> None:
         """Raise `ItemFault` where the bytes are not there. Quick."""
-        try:
+        with self._told():
             check_segment(self.directory, self.name, self.offset_bytes, self.length_bytes)
-        except SegmentError as error:
-            raise _invalid(str(error), self.field) from None
 
     def load(self) -> bytes:
         """Return a copy. Not for the event loop. Raises `ItemFault`."""
-        try:
+        with self._told():
             return load_segment(self.directory, self.name, self.offset_bytes, self.length_bytes)
-        except SegmentError as error:
-            raise _invalid(str(error), self.field) from None
 
     def read_into(self, memory: memoryview) -> None:
         """Copy into memory of their length. Not for the event loop. Raises `ItemFault`."""
-        try:
+        with self._told():
             read_segment(self.directory, self.name, self.offset_bytes, memory)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
         except SegmentError as error:
             raise _invalid(str(error), self.field) from None
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                raise
+            message = "Expected a free descriptor to open the segment with, got none"
+            raise ItemFault(ItemReason.OVERLOADED, message, field=self.field) from error
 
 
 class Uploads:

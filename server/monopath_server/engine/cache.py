@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field, replace
 
 from monopath_server.engine.items import CacheOutcome, Features
-from monopath_server.engine.rows import Rows
+from monopath_server.engine.rows import Holding, Rows
 from monopath_server.engine.store import ContentKey, FeatureStore
 from monopath_server.engine.workers import CancelToken
 
@@ -103,6 +103,10 @@ class FeatureCache:
         `size_bytes` or more, or less where no more could be. `predicate` must be quick and must not use the cache.
         """
         return self._store.evict(predicate, size_bytes)
+
+    def move(self, rows: Rows, moved: Holding) -> None:
+        """Keep `moved`, the same features in other memory, in the place of `rows`. The caller keeps its own holding."""
+        self._store.move(rows, moved)
 
     async def close(self) -> None:
         """Release everything, and keep nothing from now on. What is still being made is cancelled and waited for."""

@@ -17,6 +17,7 @@ from monopath_server.engine.devices import DeviceInfo, Devices
 from monopath_server.engine.host import HostEngine
 from monopath_server.engine.local import LocalEngine
 from monopath_server.engine.resources import Resources
+from monopath_server.engine.rows import Holding, Rows
 from monopath_server.engine.work import ImageEngine
 from monopath_server.engine.workers import Workers
 from monopath_server.processors.kimi.config import KimiConfig
@@ -154,6 +155,11 @@ class Engines:
     def count_lease(self, change: int) -> None:
         """Leases began (1) or ended (-1)."""
         self.lease_count += change
+
+    def move_cached(self, rows: Rows, moved: Holding) -> None:
+        """Features that may be cached were copied into memory that clients can read where it is."""
+        if self.cache is not None:
+            self.cache.move(rows, moved)
 
     def _evict_segments(self, size_bytes: int) -> int:
         return 0 if self.cache is None else self.cache.evict(is_in_segment, size_bytes)

@@ -111,6 +111,17 @@ class FeatureStore:
         _release_all(dropped)
         return freed_bytes
 
+    def move(self, rows: Rows, moved: Holding) -> None:
+        """Keep a share of `moved`, the same features in other memory, in the place of `rows`, if they are kept."""
+        dropped: list[Holding] = []
+        with self._lock:
+            for key, entry in self._entries.items():
+                if entry.holding.rows is rows:
+                    self._entries[key] = _Entry(moved.share(), entry.provenance)
+                    dropped.append(entry.holding)
+                    break
+        _release_all(dropped)
+
     def close(self) -> None:
         """Let go of everything, and keep nothing from now on."""
         with self._lock:

@@ -69,6 +69,7 @@ class Transports:
             engines.workers,
             leases,
             chunk_bytes=chunk_bytes,
+            on_moved=self._engines.move_cached,
             # A client that died left segments of its own.
             on_close=lambda: self._sweeper.sweep_soon(memory),
         )
