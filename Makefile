@@ -40,6 +40,10 @@ check: $(DEVELOPMENT) $(TOOLCHAIN) ## Lint, types, contract lint, stubs without 
 	@$(BIN)/python -m tests.numerics.compile_kernels
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && protos/generate.sh "$$out" && diff -r "$$out/monopath/v1" stubs/python/monopath/v1 --exclude __pycache__
 
+.PHONY: conformance
+conformance: $(DEVELOPMENT) ## Build the clients of all languages and run the same vectors with each. CONFORMANCE=--help says more.
+	@$(BIN)/python -m tests.conformance --build $(CONFORMANCE)
+
 .PHONY: bench
 bench: $(DEVELOPMENT) ## Measure how much earlier than its features the plan of an image comes.
 	@$(BIN)/python -m tests.bench.bench_plan
@@ -72,7 +76,8 @@ baseline: $(DEVELOPMENT) ## Make the present contract the released one. Only whe
 
 .PHONY: clean
 clean: ## Remove everything that make made.
-	@rm -rf .venv .venv-generate .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@rm -rf .venv .venv-generate .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist \
+	  stubs/typescript/node_modules stubs/typescript/dist
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"Expected Python 3.11 or later, got {sys.version.split()[0]}")'
@@ -94,10 +99,12 @@ $(DEVELOPMENT): $(RUNTIME)
 	@touch $@
 
 # The stubs are made by old releases, pinned here, because generated code refuses to run on anything older than what made
-# it. These versions are the floors in pyproject.toml, and the tests import the stubs in this environment.
+# it. These versions are the floors in pyproject.toml (protobuf 5.29.0 was withdrawn from the registry), and the conformance
+# suite runs in this environment too.
 $(TOOLCHAIN): Makefile
 	@echo "Installing the pinned protobuf toolchain into .venv-generate"
 	@$(PYTHON) -m venv --clear .venv-generate
 	@.venv-generate/bin/python -m pip install --quiet --disable-pip-version-check \
-	  grpcio-tools==1.71.2 grpcio==1.71.2 protobuf==5.29.5 mypy-protobuf==3.7.0 types-protobuf==5.29.1.20250403 'setuptools<81'
+	  grpcio-tools==1.71.2 grpcio==1.71.2 protobuf==5.29.1 mypy-protobuf==3.7.0 types-protobuf==5.29.1.20250403 \
+	  googleapis-common-protos==1.69.0 'setuptools<81'
 	@touch $@

@@ -12,7 +12,8 @@ from google.rpc import error_details_pb2
 
 from tests.contract.buf import BUF
 from tests.contract.programs import run_program
-from tests.contract.vectors import Outcome, Vector, parse_response
+from tests.contract.vector_cases import Vector
+from tests.contract.vector_matching import Outcome, parse_response
 from tests.support.options import BASELINE, SERVICE
 
 __all__ = ["run_vector_with_buf"]

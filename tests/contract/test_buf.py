@@ -28,10 +28,10 @@ def test_the_contract_passes_lint_with_a_comment_on_every_element() -> None:
 
 
 def test_lint_finds_a_missing_comment(tmp_path: Path) -> None:
-    copy = _copy_with(tmp_path, "location.proto", "  // Name of the segment, without a directory.\n", "")
+    copy = _copy_with(tmp_path, "location.proto", "  // Where in the segment the bytes begin.\n", "")
     result = run_buf("lint", directory=copy)
     assert result.returncode != 0
-    assert 'Field "name" should have a non-empty comment' in result.stdout
+    assert 'Field "offset_bytes" should have a non-empty comment' in result.stdout
 
 
 def test_the_contract_is_formatted() -> None:

@@ -1,21 +1,21 @@
-"""Runs the contract vectors against a real server, in this process and through `buf curl`, a gRPC client in Go."""
+"""Runs the contract vectors in this process, where a stream is seen event by event."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
 from monopath_server.settings import DeviceMode
-from tests.contract.buf_curl import run_vector_with_buf
+from tests.contract.vector_cases import Vector, load_vectors
 from tests.contract.vector_client import run_vector
-from tests.contract.vectors import Vector, load_vectors, mismatches
+from tests.contract.vector_matching import mismatches
+from tests.contract.vector_segments import placed_segments
 from tests.support.grammar import Party
 from tests.support.server import quick_settings, running_server
 
-_ALL = load_vectors()
+_ALL = [vector for vector in load_vectors() if not vector.newer]
 _VECTORS = [vector for vector in _ALL if vector.cuda is not True]
 _CUDA_VECTORS = [vector for vector in _ALL if vector.cuda is True] + [
     vector.on_cuda()
@@ -36,19 +36,14 @@ async def address() -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("vector", _VECTORS, ids=lambda vector: vector.name)
 async def test_a_vector_gives_what_it_says(vector: Vector, address: str) -> None:
-    outcome, trace = await run_vector(vector, address)
+    with placed_segments(vector) as placed:
+        outcome, trace = await run_vector(placed, address)
     assert mismatches(vector, outcome) == []
     if trace is not None:
         # A vector may be a bad client; a good server keeps the grammar even so.
         trace.check(Party.SERVER)
         if vector.expected_code == "OK":
             assert {violation.rule for violation in trace.violations(Party.CLIENT)} <= {"request_bytes"}
-
-
-@pytest.mark.parametrize("vector", [vector for vector in _VECTORS if vector.is_json], ids=lambda vector: vector.name)
-async def test_a_vector_gives_the_same_through_buf_curl(vector: Vector, address: str) -> None:
-    outcome = await asyncio.to_thread(run_vector_with_buf, vector, address)
-    assert mismatches(vector, outcome) == []
 
 
 @pytest_asyncio.fixture(
@@ -67,7 +62,8 @@ async def cuda_address(request: pytest.FixtureRequest) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("vector", _CUDA_VECTORS, ids=lambda vector: vector.name)
 async def test_a_vector_gives_the_same_on_cuda(vector: Vector, cuda_address: str) -> None:
-    outcome, trace = await run_vector(vector, cuda_address)
+    with placed_segments(vector) as placed:
+        outcome, trace = await run_vector(placed, cuda_address)
     assert mismatches(vector, outcome) == []
     if trace is not None:
         trace.check(Party.SERVER)

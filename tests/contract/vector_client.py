@@ -9,7 +9,8 @@ import grpc
 from google.protobuf import message_factory
 from google.rpc import error_details_pb2, status_pb2
 
-from tests.contract.vectors import Outcome, Vector, parse_response
+from tests.contract.vector_cases import Vector
+from tests.contract.vector_matching import Outcome, parse_response
 from tests.support.grammar import StreamTrace
 from tests.support.options import SERVICE
 

@@ -71,7 +71,7 @@ async def key_of(
     element_type: ElementType = ElementType.UINT8,
 ) -> ContentKey:
     planner = ImagePlanner(config, element_type, resources)
-    found, _ = await planner.key(await planner.plan(asked), CancelToken())
+    found, _ = await planner.key(await planner.plan(lambda: asked, with_digest=False), CancelToken())
     return found
 
 
@@ -162,7 +162,10 @@ async def test_the_paths_agree_in_their_keys(resources: Resources) -> None:
     host = HostEngine(CONFIG, ElementType.FLOAT32, resources)
     device = DeviceEngine(CONFIG, ElementType.FLOAT32, resources, device="GPU-1", batcher=batcher)
     asked = item(EncodedSource(FILE))
-    found = [(await engine.key(await engine.plan(asked), CancelToken()))[0] for engine in (host, device)]
+    found = [
+        (await engine.key(await engine.plan(lambda: asked, with_digest=False), CancelToken()))[0]
+        for engine in (host, device)
+    ]
     assert found[0] == found[1]
     executor.close()
 
@@ -183,7 +186,9 @@ async def test_an_image_is_hashed_once(
     monkeypatch.setattr(images, "hashlib", Recording)
     planner = ImagePlanner(CONFIG, ElementType.UINT8, resources)
     expected = hashlib.sha256(FILE).digest()
-    planned = await planner.plan(item(EncodedSource(FILE), expected_sha256=expected if is_expected else b""))
+    planned = await planner.plan(
+        lambda: item(EncodedSource(FILE), expected_sha256=expected if is_expected else b""), with_digest=False
+    )
     assert hashed == [FILE] * is_expected
     found, keyed = await planner.key(planned, CancelToken())
     again, _ = await planner.key(keyed, CancelToken())
@@ -209,11 +214,11 @@ async def test_plans_do_not_wait_for_the_digests_of_large_images(
     monkeypatch.setattr(images, "HASHED_WITH_PLANS_BYTES", len(PIXELS) - 1)
     monkeypatch.setattr(images, "hashlib", Held)
     planner = ImagePlanner(CONFIG, ElementType.UINT8, resources)
-    planned = await planner.plan(raw(PIXELS, 40, 30))
+    planned = await planner.plan(lambda: raw(PIXELS, 40, 30), with_digest=False)
     tokens = [CancelToken() for _ in range(5)]
     large = [asyncio.create_task(planner.key(planned, token)) for token in tokens]
     await asyncio.sleep(0)
-    await planner.plan(item(EncodedSource(FILE)))
+    await planner.plan(lambda: item(EncodedSource(FILE)), with_digest=False)
     assert not any(task.done() for task in large)
     large[-1].cancel()
     await asyncio.sleep(0)

@@ -124,6 +124,22 @@ async def test_normalised_features_cannot_become_pixels_again() -> None:
     assert stream.outcomes[1].error.field == "features.data_type"
 
 
+@pytest.mark.parametrize(
+    ("data_type", "value"), [(tensor_pb2.DATA_TYPE_FLOAT16, 65520.0), (tensor_pb2.DATA_TYPE_BFLOAT16, -3.4028235e38)]
+)
+@pytest.mark.asyncio
+async def test_a_value_that_becomes_infinite_in_the_streams_element_type_is_refused_with_its_place(
+    data_type: tensor_pb2.DataType.ValueType, value: float
+) -> None:
+    async with running_rig() as rig:
+        elements = np.frombuffer(await deferred_bytes(rig, tensor_pb2.DATA_TYPE_FLOAT32), "<f4").copy()
+        elements[4711] = value
+        stream = await rig.run(whole(1, elements.tobytes()), make_config("local", data_type=data_type), "local")
+    assert stream.outcomes[1].reason == "FEATURES_NOT_FINITE"
+    assert stream.outcomes[1].error is not None
+    assert "4711" in stream.outcomes[1].error.message
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.asyncio
 async def test_features_that_are_not_finite_are_refused_with_their_place(value: float) -> None:

@@ -17,9 +17,7 @@ from monopath.shared_memory import SegmentError, check_segment, load_segment, re
 from monopath_server.engine.cache import FeatureCache
 from monopath_server.engine.items import ImageItem
 from monopath_server.engine.work import ImageEngine, ImageWork
-from monopath_server.engine.workers import Workers
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.processors.types import ImagePlan
 
 __all__ = ["SegmentBytes", "UploadedImageWork", "Uploads"]
 
@@ -114,21 +112,18 @@ class UploadedImageWork(ImageWork):
     """An image whose bytes are read from shared memory before it is planned."""
 
     def __init__(
-        self, engine: ImageEngine, item: ImageItem, cache: FeatureCache | None, uploaded: SegmentBytes, workers: Workers
+        self, engine: ImageEngine, item: ImageItem, cache: FeatureCache | None, uploaded: SegmentBytes
     ) -> None:
         """`item` is the image, but for its bytes."""
         super().__init__(engine, item, cache)
         self._uploaded = uploaded
-        self._workers = workers
 
     @property
     def size_bytes(self) -> int:
         return self._uploaded.length_bytes
 
-    async def plan(self) -> ImagePlan:
-        data = await self._workers.plan(self._uploaded.load)
-        self._item = replace(self._item, source=replace(self._item.source, data=data))
-        return await super().plan()
+    def _load(self) -> ImageItem:
+        return replace(self._item, source=replace(self._item.source, data=self._uploaded.load()))
 
 
 def _invalid(message: str, field: str) -> ItemFault:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from monopath_server.engine.buffers import Buffer, BufferPool
@@ -26,6 +27,8 @@ __all__ = ["DecodedImage", "ImagePlanner", "PlannedImage", "decode_planned", "pl
 
 # Raw pixels of tens of megabytes take as long to hash as to transform; files are hashed within a few milliseconds.
 HASHED_WITH_PLANS_BYTES = 8 * 1024 * 1024
+# This takes less than a millisecond, and a turn of a thread not much less.
+HASHED_AT_ONCE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,17 @@ class DecodedImage:
 
 
 def plan_item(
-    item: ImageItem, config: KimiConfig, element_type: ElementType, limits: ImageLimits, max_feature_bytes: int
+    item: ImageItem,
+    config: KimiConfig,
+    element_type: ElementType,
+    limits: ImageLimits,
+    max_feature_bytes: int,
+    *,
+    with_digest: bool = False,
 ) -> PlannedImage:
     """Read the header, check the limits and the client's digest, and plan. No pixel is decoded.
+
+    `with_digest` hashes small images at once: another turn of a thread would take longer.
 
     Raises:
         ItemFault: for an image that cannot be read or is over a limit, CONTENT_DIGEST_MISMATCH, FEATURES_TOO_LARGE.
@@ -86,9 +97,9 @@ def plan_item(
             check_raw_pixels(width_px, height_px, pixel_format, len(data), limits)
             size = Size(width_px, height_px)
     content_sha256: bytes | None = None
-    if item.expected_sha256:
+    if item.expected_sha256 or (with_digest and len(data) <= HASHED_AT_ONCE_BYTES):
         content_sha256 = hashlib.sha256(data).digest()
-        if content_sha256 != item.expected_sha256:
+        if item.expected_sha256 and content_sha256 != item.expected_sha256:
             raise ItemFault(
                 ItemReason.CONTENT_DIGEST_MISMATCH,
                 f"Expected content of SHA-256 {item.expected_sha256.hex()}, got {content_sha256.hex()}",
@@ -147,11 +158,16 @@ class ImagePlanner:
         self._element_type = element_type
         self._resources = resources
 
-    async def plan(self, item: ImageItem) -> PlannedImage:
-        """Plan from the header, before any pixel is decoded. Raises `ItemFault`."""
+    async def plan(self, load: Callable[[], ImageItem], *, with_digest: bool) -> PlannedImage:
+        """Plan from the header, before any pixel is decoded. Raises `ItemFault`.
+
+        `load` fetches the image, in the same thread. `with_digest` says that `key` will be asked for.
+        """
         limits, max_feature_bytes = self._resources.limits, self._resources.max_feature_bytes
         return await self._resources.workers.plan(
-            lambda: plan_item(item, self._config, self._element_type, limits, max_feature_bytes)
+            lambda: plan_item(
+                load(), self._config, self._element_type, limits, max_feature_bytes, with_digest=with_digest
+            )
         )
 
     async def key(self, planned: PlannedImage, token: CancelToken) -> tuple[ContentKey, PlannedImage]:

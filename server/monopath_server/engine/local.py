@@ -214,6 +214,7 @@ class LocalEngine:
             rows = take_host_rows(place, work.image_plan.feature_bytes(self._element_type))
             try:
                 convert_rows(received, item.element_type, rows.array, self._element_type, self._config)
+                self._check_range(item.element_type, rows.array)
             except BaseException:
                 rows.release()
                 raise
@@ -226,6 +227,18 @@ class LocalEngine:
                 transforming_ns=time.perf_counter_ns() - started_ns,
             ),
         )
+
+    def _check_range(self, sent_type: ElementType, rows: NDArray[np.uint8]) -> None:
+        """A value that is finite in the type it was sent in can be infinite in a shorter one."""
+        if sent_type in (self._element_type, ElementType.UINT8):
+            return
+        bad_index = first_non_finite(rows, self._element_type)
+        if bad_index is not None:
+            raise ItemFault(
+                ItemReason.FEATURES_NOT_FINITE,
+                f"Expected elements that are finite in {self._element_type}, got a larger one at element {bad_index}",
+                field="features",
+            )
 
 
 def _expect(field: str, expected: object, found: object) -> None:

@@ -70,8 +70,8 @@ class ImageEngine(Protocol):
 
     device: str
 
-    async def plan(self, item: ImageItem) -> PlannedImage:
-        """Plan from the header, before any pixel is decoded. Raises `ItemFault`."""
+    async def plan(self, load: Callable[[], ImageItem], *, with_digest: bool) -> PlannedImage:
+        """Plan from the header of what `load` fetches, before any pixel is decoded. Raises `ItemFault`."""
 
     async def key(self, planned: PlannedImage, token: CancelToken) -> tuple[ContentKey, PlannedImage]:
         """What decides the features' bytes, and the image with its digest, so that nobody makes it again."""
@@ -101,8 +101,12 @@ class ImageWork:
         return 0 if self._planned is None else self._planned.pixel_count
 
     async def plan(self) -> ImagePlan:
-        self._planned = await self._engine.plan(self._item)
+        self._planned = await self._engine.plan(self._load, with_digest=self._cache is not None)
         return self._planned.plan
+
+    def _load(self) -> ImageItem:
+        """The image with its bytes. Runs in a worker. Raises `ItemFault`."""
+        return self._item
 
     async def features(self, token: CancelToken, place: Place, charge: Callable[[], None]) -> Features:
         if self._planned is None:

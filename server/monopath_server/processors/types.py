@@ -46,6 +46,9 @@ class GridTHW:
     h: int
     w: int
 
+    def __str__(self) -> str:
+        return f"{self.t} x {self.h} x {self.w}"
+
     @property
     def patch_count(self) -> int:
         """Number of patches, which is the number of rows of the features."""

@@ -80,7 +80,7 @@ class Openings:
             item, uploaded = image_item(header, transport.uploads)
             if uploaded is None:
                 return ImageWork(engine, item, cache)
-            return UploadedImageWork(engine, item, cache, uploaded, self._engines.workers)
+            return UploadedImageWork(engine, item, cache, uploaded)
 
         return begin
 

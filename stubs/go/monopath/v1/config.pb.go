@@ -1003,8 +1003,9 @@ func (x *InlineTransport) GetChunkBytes() uint32 {
 
 // Features travel in shared memory: a response carries a handle, whose memory is leased to the client until it sends the
 // item's `Release`, the stream ends, or the lease runs out. Memory that was not released is never used for other features,
-// so bytes read late are still the item's own. Where the server has no shared memory left, an item's features come in
-// chunks instead. Items may carry handles too: their memory has to stay as it is until the item has ended.
+// so bytes read late are still the item's own; but a segment loses its name a few seconds after the stream's end, so map
+// it when its handle comes. Where the server has no shared memory left, an item's features come in chunks instead. Items
+// may carry handles too: their memory has to stay as it is until the item has ended.
 type SharedMemoryTransport struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache

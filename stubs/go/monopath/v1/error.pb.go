@@ -51,7 +51,7 @@ const (
 	ItemErrorReason_ITEM_ERROR_REASON_FEATURES_TOO_LARGE ItemErrorReason = 11
 	// Finished features do not fit the plan of their original size; `field` names what differs.
 	ItemErrorReason_ITEM_ERROR_REASON_FEATURES_MISMATCH ItemErrorReason = 12
-	// Finished features hold a NaN or an infinity.
+	// Finished features hold a NaN or an infinity, or a value that is infinite in the stream's element type.
 	ItemErrorReason_ITEM_ERROR_REASON_FEATURES_NOT_FINITE ItemErrorReason = 13
 	// Chunks of finished features are missing, overlap, or the stream was half-closed before the last.
 	ItemErrorReason_ITEM_ERROR_REASON_FEATURES_INCOMPLETE ItemErrorReason = 14

@@ -53,7 +53,7 @@ class _ItemErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper
     ITEM_ERROR_REASON_FEATURES_MISMATCH: _ItemErrorReason.ValueType  # 12
     """Finished features do not fit the plan of their original size; `field` names what differs."""
     ITEM_ERROR_REASON_FEATURES_NOT_FINITE: _ItemErrorReason.ValueType  # 13
-    """Finished features hold a NaN or an infinity."""
+    """Finished features hold a NaN or an infinity, or a value that is infinite in the stream's element type."""
     ITEM_ERROR_REASON_FEATURES_INCOMPLETE: _ItemErrorReason.ValueType  # 14
     """Chunks of finished features are missing, overlap, or the stream was half-closed before the last."""
     ITEM_ERROR_REASON_LOCATION_UNSUPPORTED: _ItemErrorReason.ValueType  # 15
@@ -99,7 +99,7 @@ ITEM_ERROR_REASON_FEATURES_TOO_LARGE: ItemErrorReason.ValueType  # 11
 ITEM_ERROR_REASON_FEATURES_MISMATCH: ItemErrorReason.ValueType  # 12
 """Finished features do not fit the plan of their original size; `field` names what differs."""
 ITEM_ERROR_REASON_FEATURES_NOT_FINITE: ItemErrorReason.ValueType  # 13
-"""Finished features hold a NaN or an infinity."""
+"""Finished features hold a NaN or an infinity, or a value that is infinite in the stream's element type."""
 ITEM_ERROR_REASON_FEATURES_INCOMPLETE: ItemErrorReason.ValueType  # 14
 """Chunks of finished features are missing, overlap, or the stream was half-closed before the last."""
 ITEM_ERROR_REASON_LOCATION_UNSUPPORTED: ItemErrorReason.ValueType  # 15

@@ -12,17 +12,18 @@ import { ROOT } from "./server.js";
 export interface FullVector extends Vector {
   readonly cuda?: boolean;
   readonly segments?: JsonObject;
+  readonly server?: string;
   readonly expected_events: readonly JsonObject[];
   readonly expected_features?: Readonly<Record<string, string>>;
   readonly expected_status: { readonly code: string; readonly reason: string; readonly violations: readonly string[] };
 }
 
-/** Vectors for a server without CUDA, except those whose shared memory the conformance runner has to make first. */
+/** Vectors for a real server without CUDA, except those whose shared memory the conformance runner has to make first. */
 export function loadVectors(): FullVector[] {
   const folder = process.env["MONOPATH_VECTORS"] ?? `${ROOT}tests/contract/vectors`;
   const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
   const vectors = files.map((name) => JSON.parse(readFileSync(`${folder}/${name}`, "utf8")) as FullVector);
-  return vectors.filter((vector) => vector.cuda !== true && vector.segments === undefined);
+  return vectors.filter((vector) => vector.cuda !== true && vector.segments === undefined && vector.server === undefined);
 }
 
 /** Says in words where an outcome is not what the vector expects; empty where it is. */

@@ -233,7 +233,7 @@ export enum ItemErrorReason {
   FEATURES_MISMATCH = 12,
 
   /**
-   * Finished features hold a NaN or an infinity.
+   * Finished features hold a NaN or an infinity, or a value that is infinite in the stream's element type.
    *
    * @generated from enum value: ITEM_ERROR_REASON_FEATURES_NOT_FINITE = 13;
    */

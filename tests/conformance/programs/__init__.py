@@ -1,0 +1,1 @@
+"""Python's conformance programs. What all of them share imports gRPC, protobuf and the stubs, and nothing else."""
