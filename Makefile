@@ -29,7 +29,7 @@ demo: $(RUNTIME) ## Stream real photographs through a real server and compare ev
 
 .PHONY: test
 test: check ## Check everything and run all tests.
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 .PHONY: check
 check: $(DEVELOPMENT) $(TOOLCHAIN) ## Lint, types, contract lint, stubs without a diff, GPU kernels without a float.

@@ -299,26 +299,6 @@ def test_names_that_are_no_text_reach_neither_the_server_nor_the_terminal(
     assert line["label"] == f"{tmp_path}/odd\x1b[31m?.png"
 
 
-@pytest.mark.parametrize("own_server", [False, True])
-def test_an_interrupt_ends_the_command_at_once_and_leaves_nothing(
-    server: ServerProcess, images: list[Path], tmp_path: Path, own_server: bool
-) -> None:
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    pipe = tmp_path / "pipe.png"
-    os.mkfifo(pipe)
-    arguments = [] if own_server else ["--server", server.address]
-    with starting("preprocess", images[0], pipe, *arguments, environment={"TMPDIR": str(folder)}) as process:
-        with pipe.open("wb") as writing:
-            # More than a pipe holds: the command is then in the middle of its stream, and reads its second image.
-            writing.write(bytes(1 << 20))
-            process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "Traceback" not in stderr
-    assert list(folder.iterdir()) == []
-
-
 def test_a_server_that_dies_in_the_middle_is_named(images: list[Path], tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.png"
     os.mkfifo(pipe)

@@ -64,7 +64,7 @@ async def burst(stream_count: int, width_px: int, height_px: int, *arguments: st
 
     image = encode(Image.new("RGB", (width_px, height_px), (90, 140, 60)), "JPEG", quality=50)
     outcome = BurstOutcome(stream_count)
-    with serving("--address", "127.0.0.1:0", "--cuda", "off", *arguments) as server:
+    with serving("--address", "127.0.0.1:0", "--cuda", "off", "--cache-bytes", "0", *arguments) as server:
         channels = [grpc.aio.insecure_channel(server.address, _OWN_CONNECTION) for _ in range(CHANNEL_COUNT)]
         async with probing(server.address) as outcome.health:
             started = time.monotonic()

@@ -60,7 +60,9 @@ class StopTrial:
 
 async def stop_under_load() -> StopTrial:
     """Start a server, fill it, stop it, and see what becomes of everybody."""
-    with serving("--address", "127.0.0.1:0", "--cuda", "off", "--grace", str(GRACE_SECONDS)) as server:
+    with serving(
+        "--address", "127.0.0.1:0", "--cuda", "off", "--cache-bytes", "0", "--grace", str(GRACE_SECONDS)
+    ) as server:
         return await _stop(server)
 
 

@@ -53,10 +53,10 @@ class Hold:
         """Let every step go on."""
         self._free.set()
 
-    def plan(self, item: Any, *arguments: Any) -> Any:
+    def plan(self, item: Any, *arguments: Any, **options: Any) -> Any:
         if item.id in self.planning_of:
             self._wait("plan", item.id)
-        return plan_item(item, *arguments)
+        return plan_item(item, *arguments, **options)
 
     def decode(self, planned: PlannedImage, *arguments: Any) -> Any:
         self.decoded_ids.append(planned.item.id)

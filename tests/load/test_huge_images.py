@@ -48,7 +48,7 @@ async def _read_all(stream: RawStream) -> None:
 
 @pytest.mark.asyncio
 async def test_huge_images_are_item_errors_with_both_numbers_and_cost_no_memory() -> None:
-    with serving("--address", "127.0.0.1:0", "--cuda", "off") as server:
+    with serving("--address", "127.0.0.1:0", "--cuda", "off", "--cache-bytes", "0") as server:
         async with grpc.aio.insecure_channel(server.address) as channel:
             alone = await stream_of_huge_images(channel)
             before_bytes = rss_bytes(server.pid)

@@ -178,7 +178,7 @@ async def test_five_hundred_requests_of_the_largest_size_are_bounded_by_the_budg
                 assert str(PROCESS_BYTES) in outcome.error.message
                 assert outcome.error.HasField("retry_after")
 
-    with serving("--address", "127.0.0.1:0", "--cuda", "off", *limits) as server:
+    with serving("--address", "127.0.0.1:0", "--cuda", "off", "--cache-bytes", "0", *limits) as server:
         async with grpc.aio.insecure_channel(server.address) as channel:
             await one(channel, 1)
             before_bytes = rss_bytes(server.pid)

@@ -50,6 +50,8 @@ class FeaturesFile:
             self._save_file(self._tensors, draft, metadata={**metadata, "labels": json.dumps(self._labels)})
             draft.replace(self._path)
         except Exception as error:
+            raise UserFault(f"--out: cannot write {self._path}: {error}") from None
+        finally:
+            # After Ctrl-C too.
             with contextlib.suppress(OSError):
                 draft.unlink()
-            raise UserFault(f"--out: cannot write {self._path}: {error}") from None

@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from monopath.cli.bench import bench
 from monopath.cli.capabilities import capabilities
 from monopath.cli.faults import UserFault
 from monopath.cli.output import error_console, out_console
 from monopath.cli.plan import plan
 from monopath.cli.preprocess import preprocess
+from monopath.cli.preview import preview
 from monopath.cli.serve import serve
 from monopath.cli.verify import verify
 from monopath_server import __version__
@@ -28,13 +30,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 at least one image failed or differs, or a server could not start; 2 wrong "
-    "arguments, files or config; 3 no server answers, or it was lost.",
+    "arguments, files or config; 3 no server answers, or it was lost; 130 Ctrl-C.",
 )
 app.command(short_help="Run a server.")(serve)
 app.command(short_help="Turn image files into features.")(preprocess)
 app.command(short_help="Grids, token counts and encoder ranks from sizes alone.")(plan)
+app.command(short_help="Draw what the model sees of image files.")(preview)
 app.command(short_help="What a server can do.")(capabilities)
 app.command(short_help="Hold every byte of every path against a reference.")(verify)
+app.command(short_help="Measure speed beside what it is held against.")(bench)
 
 
 def _write_version(wanted: bool) -> None:

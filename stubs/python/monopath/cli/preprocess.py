@@ -7,12 +7,11 @@ import enum
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from monopath import DataType, PathT, PreprocessingPath, Ready, Result, Transport
 from monopath.cli.connection import connected
@@ -28,12 +27,13 @@ from monopath.cli.options import (
     SharedMemoryDirectoryOption,
     choose_processor,
 )
-from monopath.cli.output import error_console
+from monopath.cli.output import error_console, printable
+from monopath.cli.progress import progress, waiting
 from monopath.cli.report_output import ReportOutput
 from monopath.cli.reports import ImageReport
 from monopath.cli.transfer import Transfer
 
-__all__ = ["preprocess"]
+__all__ = ["PathName", "check_files", "file_label", "preprocess"]
 
 
 class PathName(enum.StrEnum):
@@ -78,7 +78,7 @@ def preprocess(
         typer.Option(
             metavar="FILE",
             help="Write the features as safetensors: <id>.pixel_values and <id>.grid_thw for each image without an "
-            "error. They are held in memory until then.",
+            "error. They are held in memory until all are done; after Ctrl-C nothing is written.",
             show_default=False,
         ),
     ] = None,
@@ -87,11 +87,12 @@ def preprocess(
     """Turn image files into the features that a model's encoder reads.
 
     Results come in the order of the arguments. Exit code 1: at least one image failed (the others are done); 2: wrong
-    arguments, or the server refused the config; 3: no server answers, or it was lost.
+    arguments, or the server refused the config; 3: no server answers, or it was lost; 130: Ctrl-C, after what was done
+    until then is told.
     """
     wire_path = PreprocessingPath[path.name]
     reports = [ImageReport(number, file, wire_path) for number, file in enumerate(images, start=1)]
-    _check_files(reports)
+    check_files(images)
     choice = choose_processor(preset, config, resample_kernel, orientation)
     features_file = None if out is None else FeaturesFile(out)
     output = ReportOutput(reports, as_json=json)
@@ -106,7 +107,7 @@ def preprocess(
     connection = connected(server, needs_cuda=path is PathName.DEFERRED_CUDA, shared_memory_directory=shared_memory_dir)
     with connection as client:
         started_seconds = time.perf_counter()
-        with output, _progress(len(reports), as_json=json) as advance:
+        with output, _discarding(out), progress("Preprocessing", len(reports), as_json=json) as advance:
 
             def on_end(report: ImageReport, result: Result[PathT] | None) -> None:
                 if features_file is not None and result is not None:
@@ -117,7 +118,8 @@ def preprocess(
             transfer = Transfer(reports, on_ready, on_end)
             summary = transfer.run(client, wire_path, choice, dtype, Transport[transport.name])
     if features_file is not None:
-        features_file.write(metadata)
+        with waiting(f"Writing {out}"):
+            features_file.write(metadata)
     fallback_count = 0 if summary is None else summary.fallback_count
     seconds = time.perf_counter() - started_seconds
     output.summarize(seconds, metadata["config_sha256"], transport.value, fallback_count)
@@ -125,9 +127,25 @@ def preprocess(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _check_files(reports: list[ImageReport]) -> None:
+@contextlib.contextmanager
+def _discarding(out: Path | None) -> Iterator[None]:
+    """Say on Ctrl-C that there will be no file of features: it has those of all images, or is not written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if out is not None:
+            error_console().print(printable(f"Interrupted: {file_label(out)} is not written"))
+        raise
+
+
+def file_label(file: Path) -> str:
+    """Return a file's name as it was given; undecodable bytes of it are replaced."""
+    return str(file).encode("utf-8", "replace").decode("utf-8")
+
+
+def check_files(files: Iterable[Path]) -> None:
     """Raise UserFault that names every file which cannot be read, before anything is sent."""
-    faults = [f"Cannot read {report.label}: {cause}" for report in reports if (cause := _unreadable(report.file))]
+    faults = [f"Cannot read {file_label(file)}: {cause}" for file in files if (cause := _unreadable(file))]
     if faults:
         raise UserFault("\n".join(faults))
 
@@ -143,16 +161,3 @@ def _unreadable(file: Path) -> str:
     if stat.S_ISDIR(mode):
         return "it is a folder"
     return "" if os.access(file, os.R_OK) else "permission denied"
-
-
-@contextlib.contextmanager
-def _progress(count: int, *, as_json: bool) -> Iterator[Callable[[], None]]:
-    """Give what is called after each image: a bar on a terminal that shows nothing else, else nothing."""
-    console = error_console()
-    if count == 1 or not console.is_terminal or (as_json and os.isatty(1)):
-        yield lambda: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("Preprocessing", total=count)
-        yield lambda: progress.advance(task)

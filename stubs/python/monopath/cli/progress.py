@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from monopath.cli.output import error_console
 
@@ -23,12 +23,10 @@ def progress(description: str, count: int, *, as_json: bool = False) -> Iterator
     if not console.is_terminal or (as_json and os.isatty(1)):
         yield lambda: None
         return
-    if count == 1:
-        with console.status(description):
-            yield lambda: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    words = TextColumn("{task.description}")
+    columns = (words, BarColumn(), MofNCompleteColumn()) if count > 1 else (SpinnerColumn(), words)
+    # Stdout stays as it is: redirected, what is piped from it would land on the terminal.
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, redirect_stdout=False) as bar:
         task = bar.add_task(description, total=count)
         yield lambda: bar.advance(task)
 
@@ -36,6 +34,5 @@ def progress(description: str, count: int, *, as_json: bool = False) -> Iterator
 @contextlib.contextmanager
 def waiting(description: str) -> Iterator[None]:
     """Say on a terminal what is waited for."""
-    console = error_console()
-    with console.status(description) if console.is_terminal else contextlib.nullcontext():
+    with progress(description, 1):
         yield

@@ -45,8 +45,9 @@ class ReportOutput:
             following = self._reports[self._written_count]
             if following.id not in self._ended_ids:
                 break
-            write_json_line(following.as_json())
+            # Counted first: what is interrupted while a full pipe blocks must not be written twice.
             self._written_count += 1
+            write_json_line(following.as_json())
 
     def __enter__(self) -> Self:
         return self

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from monopath import Client, DataType, Orientation, PreprocessingPath, ResampleKernel
 from monopath.cli.connection import connected
@@ -17,6 +16,7 @@ from monopath.cli.faults import ExitCode, UserFault, needs_server
 from monopath.cli.options import ServerOption
 from monopath.cli.output import error_console
 from monopath.cli.preprocess import PathName
+from monopath.cli.progress import progress
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -126,7 +126,7 @@ def verify(
             is_interpreted=interpreter,
         )
         groups = planned_groups(scope)
-        for report in _verified(client, groups):
+        for report in _verified(client, groups, as_json=json):
             reports.append(report)
             if json:
                 write_json(report)
@@ -174,14 +174,14 @@ def _available(client: Client, wanted: Sequence[PreprocessingPath] | None) -> li
     return list(wanted)
 
 
-def _verified(client: Client, groups: Sequence[Group]) -> Iterator[RunReport]:
+def _verified(client: Client, groups: Sequence[Group], *, as_json: bool) -> Iterator[RunReport]:
     """Yield a report for each stream. The references of the next group are computed while one is streamed."""
     from monopath.cli.verify_streams import verify_run
     from monopath_server.verification import Answer, ReferencePool
 
     total_count = sum(len(run.subjects) for group in groups for run in group.runs)
     max_image_pixels = client.capabilities().limits.max_image_pixels
-    with _progress(total_count) as advance, ReferencePool(max_image_pixels) as pool:
+    with progress("Verifying", total_count, as_json=as_json) as advance, ReferencePool(max_image_pixels) as pool:
 
         def begin(group: Group) -> dict[int, Future[Answer]]:
             config = group.config.reference(group.kernel)
@@ -194,16 +194,3 @@ def _verified(client: Client, groups: Sequence[Group]) -> Iterator[RunReport]:
             answers = {index: future.result() for index, future in futures.items()}
             for run in group.runs:
                 yield verify_run(client, run, answers, advance)
-
-
-@contextlib.contextmanager
-def _progress(total_count: int) -> Iterator[Callable[[], None]]:
-    """Give what is called after each comparison: a bar on a terminal, else nothing."""
-    console = error_console()
-    if not console.is_terminal:
-        yield lambda: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("Verifying", total=total_count)
-        yield lambda: progress.advance(task)
