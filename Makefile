@@ -45,8 +45,11 @@ conformance: $(DEVELOPMENT) ## Build the clients of all languages and run the sa
 	@$(BIN)/python -m tests.conformance --build $(CONFORMANCE)
 
 .PHONY: bench
-bench: $(DEVELOPMENT) ## Measure how much earlier than its features the plan of an image comes.
-	@$(BIN)/python -m tests.bench.bench_plan
+bench: $(DEVELOPMENT) ## Measure speed beside what it is held against; writes build/bench.json. BENCH=--help says more.
+	@mkdir -p build
+	@$(BIN)/monopath bench --out build/bench.json $(BENCH)
+	@$(BIN)/python -m tests.bench.bench_delivery
+	@$(BIN)/python -m tests.bench.bench_cache
 
 .PHONY: soak
 soak: $(DEVELOPMENT) ## Load the engine for minutes; fail on any loss or leak.

@@ -16,7 +16,7 @@ import torch
 
 from monopath_server.processors.types import ElementType
 from monopath_server.transforms.cpu.transform import CpuTransform
-from monopath_server.transforms.cuda.device import CudaDevice, TransformDevice
+from monopath_server.transforms.cuda.device import CudaDevice, TransformDevice, is_out_of_memory
 from monopath_server.transforms.cuda.probe import probe_cuda
 from monopath_server.transforms.cuda.runtime import Kernels
 from monopath_server.transforms.cuda.transform import CudaTransform
@@ -149,6 +149,16 @@ def line(batch: Batch, times: Times | None, cpu_ms: float | None, bandwidth: flo
     return f"{batch.name:24} {batch.element_type.value:9}{cells}\n"
 
 
+def _times_if_there_is_room(batch: Batch, device: TransformDevice, clock: DeviceClock, rounds: int) -> Times | None:
+    try:
+        return device_times(batch, device, clock, rounds)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        device.release_unused()
+        return None
+
+
 def main(rounds: int) -> int:
     """Print the table."""
     probe = probe_cuda()
@@ -162,7 +172,7 @@ def main(rounds: int) -> int:
     sys.stdout.write(f"{'batch':24} {'type':9}" + "".join(f"{heading:>12}" for heading in HEADINGS) + "\n")
     for element_type in (ElementType.BFLOAT16, ElementType.FLOAT32, ElementType.UINT8):
         for batch in wanted_batches(element_type, max_count=MAX_CPU_COUNT if device is None else 128):
-            times = None if device is None else device_times(batch, device, clock, rounds)
+            times = None if device is None else _times_if_there_is_room(batch, device, clock, rounds)
             cpu_ms = cpu_time_ms(batch, min(rounds, 3)) if len(batch.items) <= MAX_CPU_COUNT else None
             sys.stdout.write(line(batch, times, cpu_ms, bandwidth))
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What `make bench-cuda` times is what it says, as far as a CPU can tell: the textbook's values, batches, the rounds."""
+"""What `make bench-cuda` times is what it says, as far as a CPU can tell: the textbook, the batches, the rounds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from monopath_server.processors.presets import PRESETS
 from monopath_server.processors.types import ElementType, Size
@@ -22,9 +23,9 @@ LEVEL = 2 / 255
 """Between two pixel values, after the normalisation."""
 
 
-def expected_rows(batch: Batch) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+def expected_rows(batch: Batch) -> list[NDArray[np.float32]]:
     transform = CpuTransform(batch.config, batch.element_type)
-    found = []
+    found: list[NDArray[np.float32]] = []
     for prepared, plan, memory in batch.items:
         transform.rows_into(prepared, plan, memory)
         found.append(memory.view(np.float32).reshape(plan.shape).copy())
@@ -79,16 +80,21 @@ def test_a_line_without_a_gpu_has_the_cpu_alone() -> None:
     assert [cell for cell in cells[2:] if cell != "-"] == ["1.500"]
 
 
-@pytest.mark.parametrize(("size", "between"), [(Size(100, 80), (0, 0)), (Size(400, 300), (64, 300))])
-def test_traffic_counts_every_byte_that_has_to_move_once(size: Size, between: tuple[int, int]) -> None:
-    config = dataclasses.replace(PRESETS["kimi-k2.5"], in_patch_limit=64, patch_limit_on_one_side=512)
-    batch = make_batch("any", config, [size], ElementType.BFLOAT16)
-    [(_, plan, rows)] = batch.items
-    width_px, height_px = between
-    if width_px:
-        width_px = plan.resized_size.width_px
-    assert batch.upload_bytes == size.width_px * size.height_px * 4
-    assert batch.traffic_bytes == batch.upload_bytes + 2 * 4 * width_px * height_px + rows.nbytes
+@pytest.mark.parametrize(
+    ("size", "between_px"),
+    [
+        (Size(20, 30), 0),  # not resized: there is nothing between
+        (Size(112, 56), 79 * 56),  # to 79 x 39, the width first
+        (Size(40, 160), 40 * 136),  # to 34 x 136, the height first
+    ],
+)
+def test_traffic_counts_every_byte_that_has_to_move_once(size: Size, between_px: int) -> None:
+    batch = make_batch("any", SMALL, [size, size], ElementType.BFLOAT16)
+    [(_, plan, _), _] = batch.items
+    pixel_bytes = 4 * size.width_px * size.height_px
+    row_bytes = plan.grid_thw.h * plan.grid_thw.w * 3 * 14 * 14 * 2
+    assert (batch.upload_bytes, batch.feature_bytes) == (2 * pixel_bytes, 2 * row_bytes)
+    assert batch.traffic_bytes == 2 * (pixel_bytes + 2 * 4 * between_px + row_bytes)
 
 
 def test_all_batches_of_the_issue_are_wanted() -> None:

@@ -238,11 +238,12 @@ def test_the_table_says_bars_and_what_was_left_out(monopath: Monopath, monkeypat
     assert max(map(len, done.stdout.splitlines()[3:])) <= 120
     table = done.stdout.replace("\n", "")
     assert "cpu.whole_over_floor.7300x20.kimi-k2.5" in table
-    assert "<= 0.45" in table
+    assert "<=0.45" in table
     assert "not measured: cpu.whole_over_transformers (" in table or "/transf." in table
     written = json.loads(monopath("bench", *options, "--json").stdout)
     assert written["scope"]["sections"] == ["cpu"]
     assert written["machine"]["core_count"] == len(os.sched_getaffinity(0))
+    assert 0 <= written["machine"]["others_share"] <= 1
 
 
 @pytest.mark.parametrize(
