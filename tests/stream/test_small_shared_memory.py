@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from pathlib import Path
 
@@ -63,6 +64,7 @@ async def test_streams_that_end_without_a_release_do_not_use_the_directory_up(tm
                 assert handle_count(stream) == 2
                 # What this client has mapped takes its room until it lets go of it.
                 del stream
+                gc.collect()
 
 
 @pytest.mark.asyncio

@@ -17,7 +17,9 @@ __all__ = ["Action", "Sampler", "Spent", "run_rounds"]
 Action: TypeAlias = Callable[[], Iterable[Reading]]
 """Measures something once."""
 
-_MAX_REPETITIONS = 2000
+_MAX_REPETITIONS = 5000
+_THREADED_FACTOR = 5
+"""Threads take some milliseconds until all of them run, and as long where not all of them do any more."""
 
 
 def run_rounds(
@@ -55,12 +57,13 @@ class Sampler:
         started = time.perf_counter()
         work()
         once_seconds = max(time.perf_counter() - started, 1e-7)
-        self._repetitions = min(max(1, math.ceil(sample_seconds / once_seconds)), _MAX_REPETITIONS)
+        self._repetitions = _repetitions(sample_seconds, once_seconds)
+        self._threaded_repetitions = _repetitions(_THREADED_FACTOR * sample_seconds, once_seconds)
 
     def in_one_thread(self) -> Spent:
         """Sample in the calling thread."""
         cpu_seconds, wall_seconds = time.thread_time(), time.perf_counter()
-        self._repeat()
+        self._repeat(self._repetitions)
         wall_seconds = time.perf_counter() - wall_seconds
         cpu_seconds = time.thread_time() - cpu_seconds
         return Spent(1e3 * wall_seconds / self._repetitions, 1e3 * cpu_seconds / self._repetitions)
@@ -68,10 +71,14 @@ class Sampler:
     def in_threads_ms(self, pool: ThreadPoolExecutor, thread_count: int) -> float:
         """Let so many threads of the pool do the same at once; wall time by the number of all repetitions."""
         started = time.perf_counter()
-        for future in [pool.submit(self._repeat) for _ in range(thread_count)]:
+        for future in [pool.submit(self._repeat, self._threaded_repetitions) for _ in range(thread_count)]:
             future.result()
-        return 1e3 * (time.perf_counter() - started) / (self._repetitions * thread_count)
+        return 1e3 * (time.perf_counter() - started) / (self._threaded_repetitions * thread_count)
 
-    def _repeat(self) -> None:
-        for _ in range(self._repetitions):
+    def _repeat(self, count: int) -> None:
+        for _ in range(count):
             self._work()
+
+
+def _repetitions(seconds: float, once_seconds: float) -> int:
+    return min(max(1, math.ceil(seconds / once_seconds)), _MAX_REPETITIONS)

@@ -22,7 +22,7 @@ __all__ = ["SegmentPool", "SegmentRows", "is_in_segment"]
 logger = logging.getLogger(__name__)
 
 
-class SegmentRows:
+class SegmentRows(HostRows):
     """Features in a segment of their own, behind a page with the segment's header."""
 
     __slots__ = ("_generation", "_is_retired", "_pool", "_segment", "size_bytes")

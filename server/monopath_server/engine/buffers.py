@@ -13,12 +13,14 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from monopath_server.engine.rows import HostRows
+
 __all__ = ["Buffer", "BufferPool", "block_bytes"]
 
 SMALLEST_BYTES = 64 * 1024
 
 
-class Buffer:
+class Buffer(HostRows):
     """Memory that one holder owns until `release`. As a context manager it is released on every way out."""
 
     __slots__ = ("_block", "_pool", "size_bytes")

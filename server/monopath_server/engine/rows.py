@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import threading
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +21,22 @@ class Rows(Protocol):
         """Give the memory back. Calling it again does nothing."""
 
 
-@runtime_checkable
-class HostRows(Rows, Protocol):
+class HostRows(abc.ABC):
     """Features that the CPU can read and write."""
 
+    # Not a protocol: asking an object whether it keeps to one takes longer than a small image's delivery should.
+    __slots__ = ()
+
+    size_bytes: int
+
     @property
+    @abc.abstractmethod
     def array(self) -> npt.NDArray[np.uint8]:
         """The memory, uint8 [size_bytes]."""
+
+    @abc.abstractmethod
+    def release(self) -> None:
+        """Give the memory back. Calling it again does nothing."""
 
 
 class HostPlace(Protocol):
