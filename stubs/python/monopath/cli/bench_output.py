@@ -14,6 +14,8 @@ __all__ = ["write_tables"]
 _STAGES = ("probe", "digest", "decode", "transform", "delivery", "whole")
 _RIVALS = ("floor", "reference", "transformers")
 
+_QUIET_SHARE = 0.05
+
 Document = Mapping[str, Any]
 
 
@@ -27,6 +29,9 @@ def write_tables(document: Document) -> None:
     _write_memory(document)
     _write_bars(document)
     console = out_console()
+    if document["machine"].get("others_share", 0.0) > _QUIET_SHARE:
+        text = "other processes had too much of the cores: only ratios in_cpu_time are worth something"
+        console.print(printable(text, "red"), soft_wrap=True)
     for skipped in document["skipped"]:
         console.print(printable(f"not measured: {skipped['what']} ({skipped['reason']})"), soft_wrap=True)
     if document["is_partial"]:
