@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, Size
 from monopath_server.transforms.cpu.transform import CpuTransform
 from monopath_server.transforms.cuda.device import InterpreterDevice

@@ -19,7 +19,7 @@ from monopath.cli.verify_images import evenly_spread, generated_subjects
 from monopath.cli.verify_runs import Scope, Setting, crossed, planned_groups
 from monopath_server.embedded import embedded_server
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import (
     Background,
     BackgroundPattern,

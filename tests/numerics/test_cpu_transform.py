@@ -22,7 +22,7 @@ from PIL import Image
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute, prepare_image
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, ImagePlan, ResampleKernel, Size
 from monopath_server.transforms.cpu.transform import CpuTransform
 from tests.numerics.oracle import expected_rows

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import GridTHW, ImagePlan, Padding, ResampleKernel, Size
 from monopath_server.transforms.coefficients import resample_weights
 from monopath_server.transforms.cuda.layout import Column, lay_out, tile_shape

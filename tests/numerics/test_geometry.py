@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, GridTHW, Padding, ResampleKernel, Size
 from monopath_server.transforms.pass_order import vertical_first
 

@@ -6,8 +6,8 @@ import PIL
 import pytest
 from PIL import Image
 
-from monopath_server.processors.kimi.config import ChannelValues
-from monopath_server.processors.types import ElementType, ResampleKernel, Size
+from monopath_server.processors.ranges import ChannelValues
+from monopath_server.processors.types import ElementType, Normalization, ResampleKernel, Size
 from monopath_server.transforms import self_check, tables
 
 
@@ -66,8 +66,10 @@ def test_a_pillow_of_other_weights_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 def test_one_wrong_element_is_noticed_and_named(element_type: ElementType, monkeypatch: pytest.MonkeyPatch) -> None:
     exact_table = tables.element_table
 
-    def other_table(mean: ChannelValues, std: ChannelValues, made_type: ElementType) -> tables.ElementBits:
-        table = exact_table(mean, std, made_type)
+    def other_table(
+        mean: ChannelValues, std: ChannelValues, made_type: ElementType, normalization: Normalization
+    ) -> tables.ElementBits:
+        table = exact_table(mean, std, made_type, normalization)
         if made_type is not element_type:
             return table
         table = table.copy()

@@ -14,9 +14,8 @@ from PIL import Image
 
 from monopath_server.media.pillow_resize import resize_in_own_mode
 from monopath_server.media.prepare import prepare_image
-from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.family import ProcessorConfig
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, ResampleKernel, Size
 from monopath_server.transforms.cpu.transform import CpuTransform
 
@@ -134,7 +133,7 @@ def _golden_differences() -> list[str]:
     for golden in _GOLDENS:
         config = _small_config(golden)
         image = Image.fromarray(generated_pixels(golden.size, golden.channels))
-        plan = plan_image(config, golden.size)
+        plan = config.plan(golden.size)
         prepared = prepare_image(image, plan, config)
         for element_type, digest in golden.digests.items():
             rows = np.empty(plan.feature_bytes(element_type), np.uint8)
@@ -147,7 +146,7 @@ def _golden_differences() -> list[str]:
     return differences
 
 
-def _small_config(golden: _Golden) -> KimiConfig:
+def _small_config(golden: _Golden) -> ProcessorConfig:
     """The preset with limits so low that a small image is resized."""
     return dataclasses.replace(
         PRESETS[golden.preset],

@@ -10,7 +10,7 @@ from llvmlite import binding
 from numpy.typing import NDArray
 
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Padding, Size
 from monopath_server.transforms import tables
 from monopath_server.transforms.cpu.arguments import AlphaBlend, ElementWriter, SourcePixels, Target
@@ -43,18 +43,21 @@ _CLOSED_FORMS: Final = {
 class CpuTransform:
     """Resizes, composites, pads, normalises and patchifies one image per call. Safe to use from many threads."""
 
-    def __init__(self, config: KimiConfig, element_type: ElementType) -> None:
+    def __init__(self, config: ProcessorConfig, element_type: ElementType) -> None:
         """Make the tables of `config`. The first instance of a process compiles the kernel, or loads it from disk."""
         self._config = config
+        self._arithmetic = arithmetic = config.arithmetic
         self._element_type = element_type
-        self._element_table = tables.element_table(config.image_mean, config.image_std, element_type)
+        self._element_table = tables.element_table(
+            arithmetic.image_mean, arithmetic.image_std, element_type, arithmetic.normalization
+        )
         self._blends = {is_resized: self._make_blend(is_resized=is_resized) for is_resized in (False, True)}
         self._opaque = self._blends[False]._replace(is_present=False)
         self._writer = ElementWriter(WRITER_TABLE, self._element_table.ctypes.data, element_type.itemsize)
         self._choose_writer()
 
     @property
-    def config(self) -> KimiConfig:
+    def config(self) -> ProcessorConfig:
         """The config whose bytes this transform makes."""
         return self._config
 
@@ -67,7 +70,7 @@ class CpuTransform:
         """Run every stage once, so that the first request neither compiles nor loads anything."""
         size = Size(96, 96)
         resized = Size(40, 44)
-        patch_size = self._config.patch_size
+        patch_size = self._arithmetic.patch_size
         grid = GridTHW(1, -(-resized.height_px // patch_size), -(-resized.width_px // patch_size))
         padding = Padding(-resized.width_px % patch_size, -resized.height_px % patch_size)
         plan = ImagePlan(size, resized, padding, grid, grid.patch_count, patch_size)
@@ -126,7 +129,7 @@ class CpuTransform:
             ),
             horizontal,
             vertical,
-            vertical_first(self._config.resample_kernel, source_size, target_size),
+            vertical_first(self._arithmetic.resample_kernel, source_size, target_size),
             self._blends[source_size != target_size] if prepared.has_alpha else self._opaque,
             self._writer,
         )
@@ -138,8 +141,8 @@ class CpuTransform:
         expected_size = plan.resized_size if prepared.already_resized else plan.original_size
         if prepared.size != expected_size:
             raise ValueError(f"Expected {expected_size} pixels, got {prepared.size}")
-        if plan.patch_size != self._config.patch_size:
-            raise ValueError(f"Expected a plan of patch size {self._config.patch_size}, got {plan.patch_size}")
+        if plan.patch_size != self._arithmetic.patch_size:
+            raise ValueError(f"Expected a plan of patch size {self._arithmetic.patch_size}, got {plan.patch_size}")
         feature_bytes = plan.feature_bytes(self._element_type)
         if out.dtype != np.uint8 or out.shape != (feature_bytes,) or not out.flags.c_contiguous:
             raise ValueError(f"Expected a flat buffer of {feature_bytes} bytes, got {out.dtype} {out.shape}")
@@ -147,11 +150,11 @@ class CpuTransform:
             raise ValueError("Expected a writable buffer, got a read-only one")
 
     def _make_blend(self, *, is_resized: bool) -> AlphaBlend:
-        background = self._config.transparent_background
+        background = self._arithmetic.background
         return AlphaBlend(
             True,
             tables.premultiply_table(),
-            tables.alpha_tables(background, is_resized=is_resized),
+            tables.alpha_tables(background, is_resized=is_resized, rounding=self._arithmetic.composite_rounding),
             1 if background is None else background.chessboard_square_size,
             0 if background is None else tables.gray_parity(background),
         )
@@ -159,7 +162,7 @@ class CpuTransform:
     def _choose_writer(self) -> None:
         """Take the closed form where it gives the table's own bytes for all 256 values in all channels, on this CPU."""
         closed_form = _CLOSED_FORMS.get(self._element_type)
-        if closed_form is None or self._config.patch_size != VECTOR_PATCH_SIZE or not _has_fused_multiply_add():
+        if closed_form is None or self._arithmetic.patch_size != VECTOR_PATCH_SIZE or not _has_fused_multiply_add():
             return
         size = Size(256, VECTOR_PATCH_SIZE)
         pixels = np.zeros((size.height_px, size.width_px, 4), np.uint8)

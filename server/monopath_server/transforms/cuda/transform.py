@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Padding, Size
 from monopath_server.transforms.cuda.device import TransformDevice, is_out_of_memory
 from monopath_server.transforms.cuda.lane import Lane, LaunchSettings
@@ -37,7 +37,7 @@ class CudaTransform:
 
     def __init__(
         self,
-        config: KimiConfig,
+        config: ProcessorConfig,
         element_type: ElementType,
         device: TransformDevice,
         *,
@@ -56,17 +56,18 @@ class CudaTransform:
             tiles: Tiles of the kernels, where not the fixed ones of the patch size.
         """
         self.config = config
+        self._arithmetic = arithmetic = config.arithmetic
         self.element_type = element_type
         self.launch_count = 0
         """Kernels launched so far: at most two for a batch that is not cut."""
         self._device = device
         self._pool = lane_pool(device, max_scratch_bytes)
         with device.new_stream().active():
-            tables = DeviceTables.upload(config, element_type, device)
+            tables = DeviceTables.upload(arithmetic, element_type, device)
         self._settings = LaunchSettings(
-            patch_size=config.patch_size,
+            patch_size=arithmetic.patch_size,
             raw_dtype=RAW_DTYPES[element_type],
-            tiles=tiles or tile_shape(config.patch_size, scale=device.tile_scale),
+            tiles=tiles or tile_shape(arithmetic.patch_size, scale=device.tile_scale),
             tables=tables,
         )
 
@@ -112,7 +113,7 @@ class CudaTransform:
             self._pool.release()
 
     def _warm_up_item(self, *, has_alpha: bool, resizes: bool) -> BatchItem:
-        side_px = self.config.patch_size
+        side_px = self._arithmetic.patch_size
         source_px = side_px * 2 + 1 if resizes else side_px
         target = Size(side_px, side_px)
         prepared = PreparedPixels(
@@ -142,7 +143,7 @@ class CudaTransform:
             index,
             plan,
             Size(width_px, height_px),
-            self.config.resample_kernel,
+            self._arithmetic.resample_kernel,
             has_alpha=prepared.has_alpha,
             element_bytes=self.element_type.itemsize,
         )
