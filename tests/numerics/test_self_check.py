@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from monopath_server.processors.ranges import ChannelValues
-from monopath_server.processors.types import ElementType, Normalization, ResampleKernel, Size
+from monopath_server.processors.types import PILLOW_KERNELS, ElementType, Normalization, ResampleKernel, Size
 from monopath_server.transforms import self_check, tables
 
 
@@ -36,7 +36,7 @@ def test_each_pillow_is_believed_to_be_its_kernel(
     assert self_check.installed_resample_kernel() is kernel
 
 
-@pytest.mark.parametrize("wrong", ResampleKernel, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("wrong", PILLOW_KERNELS, ids=lambda kernel: kernel.name)
 def test_a_wrong_belief_about_the_installed_pillow_is_noticed(
     wrong: ResampleKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from monopath_server.processors.family import Family
 from monopath_server.processors.kimi.family import KIMI
+from monopath_server.processors.qwen_vl.family import QWEN_VL
 
 __all__ = ["FAMILIES"]
 
-FAMILIES: tuple[Family, ...] = (KIMI,)
+FAMILIES: tuple[Family, ...] = (KIMI, QWEN_VL)

@@ -78,10 +78,10 @@ class ElementType(enum.StrEnum):
 
 
 class ResampleKernel(enum.StrEnum):
-    """The resize arithmetic, named by the Pillow release that brought it.
+    """The resize arithmetic, named by the release of Pillow that brought it, or by torchvision's kernel.
 
-    The weights are the same in all three; the order of the two passes is not, and the image is rounded to uint8 between
-    them, so the order decides the bytes.
+    The weights are the same in Pillow's three; the order of the two passes is not, and the image is rounded to uint8
+    between them, so the order decides the bytes. torchvision rounds the same weights to fewer bits.
     """
 
     PILLOW_11 = enum.auto()
@@ -90,6 +90,8 @@ class ResampleKernel(enum.StrEnum):
     """Pillow 12.2 and 12.3: vertical first for images more than 100 times as high as wide."""
     PILLOW_13 = enum.auto()
     """Pillow 13: vertical first where the height shrinks by more than twice what the width does."""
+    ATEN_U8 = enum.auto()
+    """torchvision's antialiased resize of uint8 on a CPU: weights of 16 bits, always horizontal first."""
 
 
 PILLOW_KERNELS = (ResampleKernel.PILLOW_11, ResampleKernel.PILLOW_12_2, ResampleKernel.PILLOW_13)
@@ -185,8 +187,8 @@ class ImagePlan:
     """Tokens the image takes in the model's sequence."""
     patch_size: int
     """Side of a patch in pixels."""
-    temporal_copies: int = 1
-    """How often each channel of a patch is in its row, one copy behind the other; 1: once, without a dimension."""
+    temporal_copies: int | None = None
+    """How often each channel of a patch is in its row, one copy behind the other; None: once, without a dimension."""
     window_size: int = 1
     """Patches a side of the square windows that rows are grouped by; 1: raster order."""
 
@@ -198,12 +200,12 @@ class ImagePlan:
     @property
     def row_elements(self) -> int:
         """Elements of one row: three channels of one patch, each as often as there are temporal copies."""
-        return 3 * self.temporal_copies * self.patch_size * self.patch_size
+        return 3 * (self.temporal_copies or 1) * self.patch_size * self.patch_size
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of `pixel_values`: (rows, 3, patch_size, patch_size), with the temporal copies behind the channels."""
-        copies = () if self.temporal_copies == 1 else (self.temporal_copies,)
+        copies = () if self.temporal_copies is None else (self.temporal_copies,)
         return (self.row_count, 3, *copies, self.patch_size, self.patch_size)
 
     def feature_bytes(self, element_type: ElementType) -> int:

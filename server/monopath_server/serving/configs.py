@@ -15,7 +15,7 @@ from monopath_server.processors.family import Overrides, ParsedConfig, Processor
 from monopath_server.processors.types import ElementType
 from monopath_server.serving.enums import DATA_TYPES
 from monopath_server.serving.families.registry import read_typed
-from monopath_server.serving.families.values import kernel_or_none, orientation_or_none
+from monopath_server.serving.families.values import alpha_or_none, kernel_or_none, orientation_or_none
 from monopath_server.serving.rules import find_violations
 
 __all__ = [
@@ -173,7 +173,12 @@ def _with_choices(
     """Apply what a message asks for besides the config itself."""
     try:
         return overridden(
-            config, Overrides(resample_kernel=kernel_or_none(message), orientation=orientation_or_none(message))
+            config,
+            Overrides(
+                resample_kernel=kernel_or_none(message),
+                orientation=orientation_or_none(message),
+                alpha=alpha_or_none(message),
+            ),
         )
     except ConfigFault as fault:
         raise ConfigFault(_under(prefix, fault.violations)) from None

@@ -6,10 +6,11 @@ from monopath.v1 import config_pb2
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.serving.families.adapter import FamilyAdapter
 from monopath_server.serving.families.kimi import KIMI
+from monopath_server.serving.families.qwen_vl import QWEN_VL
 
 __all__ = ["ADAPTERS", "processor_message", "read_typed"]
 
-ADAPTERS: list[FamilyAdapter] = [KIMI]
+ADAPTERS: list[FamilyAdapter] = [KIMI, QWEN_VL]
 
 
 def read_typed(message: config_pb2.ProcessorConfig, arm: str) -> ProcessorConfig:

@@ -6,10 +6,10 @@ from google.protobuf.message import Message
 
 from monopath.v1 import config_pb2
 from monopath_server.processors.ranges import ChannelValues
-from monopath_server.processors.types import OrientationPolicy, ResampleKernel
-from monopath_server.serving.enums import ORIENTATION_POLICIES, RESAMPLE_KERNELS
+from monopath_server.processors.types import AlphaPolicy, OrientationPolicy, ResampleKernel
+from monopath_server.serving.enums import ALPHA_POLICIES, ORIENTATION_POLICIES, RESAMPLE_KERNELS
 
-__all__ = ["channel_message", "channel_values", "kernel_or_none", "orientation_or_none"]
+__all__ = ["alpha_or_none", "channel_message", "channel_values", "kernel_or_none", "orientation_or_none"]
 
 
 def _chosen(message: Message, field: str) -> int | None:
@@ -27,6 +27,12 @@ def orientation_or_none(message: Message) -> OrientationPolicy | None:
     """The orientation policy that a message names; None where it names none."""
     number = _chosen(message, "orientation_policy")
     return None if number is None else ORIENTATION_POLICIES.to_inner(number)
+
+
+def alpha_or_none(message: Message) -> AlphaPolicy | None:
+    """The alpha policy that a message names; None where it names none."""
+    number = _chosen(message, "alpha_policy")
+    return None if number is None else ALPHA_POLICIES.to_inner(number)
 
 
 def channel_values(message: config_pb2.ChannelValues) -> ChannelValues:

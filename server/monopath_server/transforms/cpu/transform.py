@@ -13,8 +13,9 @@ from monopath_server.media.prepare import PreparedPixels, ResizeRoute
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Padding, Size
 from monopath_server.transforms import tables
+from monopath_server.transforms.coefficients import WeightRule
 from monopath_server.transforms.cpu.arguments import AlphaBlend, ElementWriter, SourcePixels, Target
-from monopath_server.transforms.cpu.elements import VECTOR_PATCH_SIZE
+from monopath_server.transforms.cpu.elements import GROUP_PIXELS
 from monopath_server.transforms.cpu.filters import VERTICAL_BYTES
 from monopath_server.transforms.cpu.kernel import run_kernel
 from monopath_server.transforms.cpu.packing import (
@@ -48,6 +49,7 @@ class CpuTransform:
         self._config = config
         self._arithmetic = arithmetic = config.arithmetic
         self._element_type = element_type
+        self._weight_rule = WeightRule.of(arithmetic.resample_kernel, arithmetic.resample_filter)
         self._element_table = tables.element_table(
             arithmetic.image_mean, arithmetic.image_std, element_type, arithmetic.normalization
         )
@@ -70,10 +72,7 @@ class CpuTransform:
         """Run every stage once, so that the first request neither compiles nor loads anything."""
         size = Size(96, 96)
         resized = Size(40, 44)
-        patch_size = self._arithmetic.patch_size
-        grid = GridTHW(1, -(-resized.height_px // patch_size), -(-resized.width_px // patch_size))
-        padding = Padding(-resized.width_px % patch_size, -resized.height_px % patch_size)
-        plan = ImagePlan(size, resized, padding, grid, grid.patch_count, patch_size)
+        plan = self._plan(size, resized)
         pixels = np.full((size.height_px, size.width_px, 4), 127, np.uint8)
         prepared = PreparedPixels(
             pixels, has_alpha=True, already_resized=False, source_mode="RGBA", route=ResizeRoute.KERNEL
@@ -100,11 +99,11 @@ class CpuTransform:
         if source_size != target_size:
             readable_width_px = max(readable_width_px, _NARROWEST_PX)
             if source_size.width_px != target_size.width_px:
-                packed = pack_horizontal(source_size.width_px, target_size.width_px)
+                packed = pack_horizontal(source_size.width_px, target_size.width_px, self._weight_rule)
                 horizontal = packed.weights
                 readable_width_px = max(readable_width_px, packed.readable_width_px)
             if source_size.height_px != target_size.height_px:
-                vertical = pack_vertical(source_size.height_px, target_size.height_px)
+                vertical = pack_vertical(source_size.height_px, target_size.height_px, self._weight_rule)
         if readable_width_px > source_size.width_px:
             widened = np.zeros((source_size.height_px, readable_width_px, 4), np.uint8)
             widened[:, : source_size.width_px] = pixels
@@ -112,7 +111,7 @@ class CpuTransform:
 
         address = out.ctypes.data
         is_streamed = (
-            plan.patch_size == VECTOR_PATCH_SIZE
+            plan.patch_size >= GROUP_PIXELS
             and out.nbytes >= _STREAMED_FROM_BYTES
             and address % _STREAM_ALIGNMENT_BYTES == 0
         )
@@ -125,6 +124,8 @@ class CpuTransform:
                 plan.grid_thw.h,
                 plan.grid_thw.w,
                 plan.patch_size,
+                plan.window_size,
+                plan.temporal_copies or 1,
                 is_streamed,
             ),
             horizontal,
@@ -141,8 +142,13 @@ class CpuTransform:
         expected_size = plan.resized_size if prepared.already_resized else plan.original_size
         if prepared.size != expected_size:
             raise ValueError(f"Expected {expected_size} pixels, got {prepared.size}")
-        if plan.patch_size != self._arithmetic.patch_size:
-            raise ValueError(f"Expected a plan of patch size {self._arithmetic.patch_size}, got {plan.patch_size}")
+        arithmetic = self._arithmetic
+        layout = (plan.patch_size, plan.window_size, plan.temporal_copies or 1)
+        if layout != (arithmetic.patch_size, arithmetic.window_size, arithmetic.temporal_copies):
+            raise ValueError(
+                f"Expected a plan of patch size {arithmetic.patch_size}, window size {arithmetic.window_size} "
+                f"and {arithmetic.temporal_copies} temporal copies, got {layout}"
+            )
         feature_bytes = plan.feature_bytes(self._element_type)
         if out.dtype != np.uint8 or out.shape != (feature_bytes,) or not out.flags.c_contiguous:
             raise ValueError(f"Expected a flat buffer of {feature_bytes} bytes, got {out.dtype} {out.shape}")
@@ -159,16 +165,36 @@ class CpuTransform:
             0 if background is None else tables.gray_parity(background),
         )
 
+    def _plan(self, size: Size, resized: Size) -> ImagePlan:
+        """A plan of whole windows around an image."""
+        arithmetic = self._arithmetic
+        window_px = arithmetic.window_size * arithmetic.patch_size
+        padding = Padding(-resized.width_px % window_px, -resized.height_px % window_px)
+        grid = GridTHW(
+            1,
+            (resized.height_px + padding.bottom_px) // arithmetic.patch_size,
+            (resized.width_px + padding.right_px) // arithmetic.patch_size,
+        )
+        return ImagePlan(
+            size,
+            resized,
+            padding,
+            grid,
+            grid.patch_count,
+            arithmetic.patch_size,
+            arithmetic.temporal_copies,
+            arithmetic.window_size,
+        )
+
     def _choose_writer(self) -> None:
         """Take the closed form where it gives the table's own bytes for all 256 values in all channels, on this CPU."""
         closed_form = _CLOSED_FORMS.get(self._element_type)
-        if closed_form is None or self._arithmetic.patch_size != VECTOR_PATCH_SIZE or not _has_fused_multiply_add():
+        if closed_form is None or self._arithmetic.patch_size < GROUP_PIXELS or not _has_fused_multiply_add():
             return
-        size = Size(256, VECTOR_PATCH_SIZE)
+        size = Size(256, self._arithmetic.patch_size)
         pixels = np.zeros((size.height_px, size.width_px, 4), np.uint8)
         pixels[..., :3] = np.arange(256, dtype=np.uint8)[None, :, None]
-        grid = GridTHW(1, 1, -(-size.width_px // VECTOR_PATCH_SIZE))
-        plan = ImagePlan(size, size, Padding(0, 0), grid, grid.patch_count, VECTOR_PATCH_SIZE)
+        plan = self._plan(size, size)
         prepared = PreparedPixels(
             pixels, has_alpha=False, already_resized=True, source_mode="RGB", route=ResizeRoute.KERNEL
         )

@@ -66,6 +66,8 @@ class CudaTransform:
             tables = DeviceTables.upload(arithmetic, element_type, device)
         self._settings = LaunchSettings(
             patch_size=arithmetic.patch_size,
+            window_size=arithmetic.window_size,
+            temporal_copies=arithmetic.temporal_copies,
             raw_dtype=RAW_DTYPES[element_type],
             tiles=tiles or tile_shape(arithmetic.patch_size, scale=device.tile_scale),
             tables=tables,
@@ -113,7 +115,8 @@ class CudaTransform:
             self._pool.release()
 
     def _warm_up_item(self, *, has_alpha: bool, resizes: bool) -> BatchItem:
-        side_px = self._arithmetic.patch_size
+        arithmetic = self._arithmetic
+        side_px = arithmetic.patch_size * arithmetic.window_size
         source_px = side_px * 2 + 1 if resizes else side_px
         target = Size(side_px, side_px)
         prepared = PreparedPixels(
@@ -123,7 +126,16 @@ class CudaTransform:
             source_mode="RGBA" if has_alpha else "RGB",
             route=ResizeRoute.KERNEL,
         )
-        plan = ImagePlan(Size(source_px, source_px), target, Padding(0, 0), GridTHW(1, 1, 1), 1, side_px)
+        plan = ImagePlan(
+            Size(source_px, source_px),
+            target,
+            Padding(0, 0),
+            GridTHW(1, arithmetic.window_size, arithmetic.window_size),
+            1,
+            arithmetic.patch_size,
+            arithmetic.temporal_copies,
+            arithmetic.window_size,
+        )
         return prepared, plan, np.empty(plan.feature_bytes(self.element_type), np.uint8)
 
     def _check(self, item: BatchItem) -> None:
@@ -143,7 +155,7 @@ class CudaTransform:
             index,
             plan,
             Size(width_px, height_px),
-            self._arithmetic.resample_kernel,
+            self._arithmetic,
             has_alpha=prepared.has_alpha,
             element_bytes=self.element_type.itemsize,
         )
