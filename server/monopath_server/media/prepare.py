@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import numpy as np
@@ -18,7 +18,7 @@ from monopath_server.media.pillow_view import view_pixels
 from monopath_server.media.pixels import PixelFormat
 from monopath_server.processors.arithmetic import PixelArithmetic
 from monopath_server.processors.family import ProcessorConfig
-from monopath_server.processors.types import FillStage, ImagePlan, Size
+from monopath_server.processors.types import FillStage, ImagePlan, Padding, Size
 
 __all__ = ["PreparedPixels", "ResizeRoute", "prepare_image", "prepare_raw_pixels"]
 
@@ -55,6 +55,14 @@ class PreparedPixels:
     source_mode: str
     """Colour mode of the image as it was decoded (Pillow's name) or sent: "RGB", "P", "I;16"."""
     route: ResizeRoute
+    is_padded: bool = False
+    """Whether `pixels` was padded too, in its own colour mode: nothing is left to add then."""
+
+    def plan_left(self, plan: ImagePlan) -> ImagePlan:
+        """The plan of what is left to do."""
+        if not self.is_padded:
+            return plan
+        return replace(plan, resized_size=_padded_size(plan), padding=Padding(0, 0))
 
     @property
     def size(self) -> Size:
@@ -135,6 +143,10 @@ def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, arithmetic: PixelAri
             pixels, has_alpha, route = view_pixels(_convert(image, "RGBA")), True, ResizeRoute.KERNEL
         case _:
             resized = resize_in_own_mode(image, plan.resized_size, arithmetic.resample_kernel)
+            if arithmetic.pads_in_own_mode:
+                # Pillow fills what a crop has outside of the image with the mode's zero: the first colour of a palette.
+                padded = _padded_size(plan)
+                resized = resized.crop((0, 0, padded.width_px, padded.height_px))
             converted = _convert(resized, "RGBA" if is_filled else "RGB")
             pixels, has_alpha, route = view_pixels(converted), is_filled, ResizeRoute.HOST_PILLOW
     return PreparedPixels(
@@ -143,6 +155,13 @@ def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, arithmetic: PixelAri
         already_resized=route is ResizeRoute.HOST_PILLOW,
         source_mode=image.mode,
         route=route,
+        is_padded=route is ResizeRoute.HOST_PILLOW and arithmetic.pads_in_own_mode,
+    )
+
+
+def _padded_size(plan: ImagePlan) -> Size:
+    return Size(
+        plan.resized_size.width_px + plan.padding.right_px, plan.resized_size.height_px + plan.padding.bottom_px
     )
 
 

@@ -40,6 +40,8 @@ class PixelArithmetic:
     """What transparent pixels are laid upon; None: alpha is dropped."""
     fill_stage: FillStage = FillStage.BEFORE_RESIZE
     composite_rounding: CompositeRounding = CompositeRounding.TRUNCATED
+    pads_in_own_mode: bool = False
+    """Whether an image that is resized before it becomes RGB is padded before that, too: with its mode's own zero."""
     orientation: OrientationPolicy = OrientationPolicy.KEEP
 
     @property

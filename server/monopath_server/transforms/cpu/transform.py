@@ -91,6 +91,7 @@ class CpuTransform:
         Raises:
             ValueError: the pixels or the buffer are not what the plan needs.
         """
+        plan = prepared.plan_left(plan)
         self._check(prepared, plan, out)
         pixels = prepared.pixels
         source_size, target_size = prepared.size, plan.resized_size

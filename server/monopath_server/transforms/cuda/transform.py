@@ -84,6 +84,7 @@ class CudaTransform:
         Raises:
             ValueError: pixels or memory do not have the size of the plan.
         """
+        items = [(prepared, prepared.plan_left(plan), target) for prepared, plan, target in items]
         for item in items:
             self._check(item)
         faults: list[ItemFault | None] = [None] * len(items)
