@@ -8,7 +8,7 @@ from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.composite import composite_pixels
@@ -144,9 +144,8 @@ def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, arithmetic: PixelAri
         case _:
             resized = resize_in_own_mode(image, plan.resized_size, arithmetic.resample_kernel)
             if arithmetic.pads_in_own_mode:
-                # Pillow fills what a crop has outside of the image with the mode's zero: the first colour of a palette.
-                padded = _padded_size(plan)
-                resized = resized.crop((0, 0, padded.width_px, padded.height_px))
+                # The mode's zero, which is the first colour of a palette, and white for inks.
+                resized = ImageOps.expand(resized, (0, 0, plan.padding.right_px, plan.padding.bottom_px), fill=0)
             converted = _convert(resized, "RGBA" if is_filled else "RGB")
             pixels, has_alpha, route = view_pixels(converted), is_filled, ResizeRoute.HOST_PILLOW
     return PreparedPixels(

@@ -58,7 +58,7 @@ class ReferenceFeatures:
     """The features of one image, and what became of its size. Sizes are (width, height) in pixels."""
 
     pixel_values: NDArray[Any]
-    """[rows, 3, patch_size, patch_size], or with frames behind the 3, as raw bits: uint8 (UINT8), uint16 (BFLOAT16, FLOAT16) or
+    """[rows, 3, patch_size, patch_size], or with frames behind the 3, as raw bits: uint8, uint16 (BFLOAT16, FLOAT16) or
     uint32 (FLOAT32)."""
     grid_thw: tuple[int, int, int]
     token_count: int
