@@ -166,9 +166,11 @@ class WindowedReference:
         mean, std = np.array(self.image_mean, np.float32), np.array(self.image_std, np.float32)
         if self.resample_kernel == "ATEN_U8":
             values = pixels.astype(np.float32)
-            return (values - mean * np.float32(255)) / (std * np.float32(255))
-        rescaled = (pixels.astype(np.float64) * (1 / 255)).astype(np.float32)
-        return (rescaled - mean) / std
+            mean, std = mean * np.float32(255), std * np.float32(255)
+        else:
+            values = (pixels.astype(np.float64) * (1 / 255)).astype(np.float32)
+        normal: NDArray[np.float32] = (values - mean) / std
+        return normal
 
     def rows(self, canvas: NDArray[Any]) -> NDArray[Any]:
         """Cuts [height, width, 3] into rows [rows, 3, frames, patch, patch], window by window."""

@@ -37,7 +37,7 @@ Config: TypeAlias = FamilyConfig | config_pb2.ProcessorConfig
 _ARMS = {
     field.message_type.full_name: field.name
     for field in config_pb2.ProcessorConfig.DESCRIPTOR.oneofs_by_name["source"].fields
-    if field.name not in ("checkpoint", "preset")
+    if field.message_type is not None and field.name not in ("checkpoint", "preset")
 }
 """Where each family's message stands in `ProcessorConfig`."""
 
