@@ -27,16 +27,23 @@ from monopath_server.transforms.cpu.vector import (
 
 __all__ = [
     "GROUP_PIXELS",
+    "RELEASED_PATCH_SIZE",
     "write_bfloat16",
     "write_by_table_8",
     "write_by_table_16",
     "write_by_table_32",
     "write_float32",
+    "write_line_by_table_8",
+    "write_line_by_table_16",
+    "write_line_by_table_32",
     "write_uint8",
 ]
 
 GROUP_PIXELS = 8
 """Pixels that are written at once. A line that is no multiple of it ends with a group that overlaps the one before."""
+
+RELEASED_PATCH_SIZE = 14
+"""Most checkpoints have it: its lines of looked-up elements are written in one piece."""
 
 _INVERSE_255 = float(np.float32(1) / np.float32(255))
 _TWO_OVER_255 = float(np.float32(2) / np.float32(255))
@@ -77,12 +84,18 @@ def _emit_uint8(builder: Builder, value: Value) -> Value:
 
 
 def _emit_by_table(
-    builder: Builder, pixels: Value, table: Value, target: Value, channel_bytes: Value, element: object
+    builder: Builder,
+    pixels: Value,
+    table: Value,
+    target: Value,
+    channel_bytes: Value,
+    element: object,
+    pixel_count: int = GROUP_PIXELS,
 ) -> None:
     itemsize = element.width // 8  # type: ignore[attr-defined]
     for channel in range(3):
         channel_table = add_bytes(builder, table, channel * 256 * itemsize)
-        for pixel in range(GROUP_PIXELS):
+        for pixel in range(pixel_count):
             value = builder.zext(load(builder, add_bytes(builder, pixels, pixel * 4 + channel), INT8), INT64)
             entry = builder.add(channel_table, builder.mul(value, constant(INT64, itemsize)))
             looked_up = load(builder, entry, element, itemsize)
@@ -124,3 +137,21 @@ def write_by_table_16(builder: Builder, pixels: Value, table: Value, target: Val
 def write_by_table_32(builder: Builder, pixels: Value, table: Value, target: Value, channel_bytes: Value) -> None:
     """Write elements of four bytes from a table [3, 256]."""
     _emit_by_table(builder, pixels, table, target, channel_bytes, INT32)
+
+
+@address_intrinsic
+def write_line_by_table_8(builder: Builder, pixels: Value, table: Value, target: Value, channel_bytes: Value) -> None:
+    """As `write_by_table_8`, a whole line of a released patch."""
+    _emit_by_table(builder, pixels, table, target, channel_bytes, INT8, RELEASED_PATCH_SIZE)
+
+
+@address_intrinsic
+def write_line_by_table_16(builder: Builder, pixels: Value, table: Value, target: Value, channel_bytes: Value) -> None:
+    """As `write_by_table_16`, a whole line of a released patch."""
+    _emit_by_table(builder, pixels, table, target, channel_bytes, INT16, RELEASED_PATCH_SIZE)
+
+
+@address_intrinsic
+def write_line_by_table_32(builder: Builder, pixels: Value, table: Value, target: Value, channel_bytes: Value) -> None:
+    """As `write_by_table_32`, a whole line of a released patch."""
+    _emit_by_table(builder, pixels, table, target, channel_bytes, INT32, RELEASED_PATCH_SIZE)

@@ -32,8 +32,9 @@ WRITER_BFLOAT16: Final = 3
 """Closed form for mean and std 0.5."""
 
 _GROUP: Final = elements.GROUP_PIXELS
-_RELEASED_PATCH_SIZE: Final = 14
-"""Most checkpoints have it: its lines are written without a loop."""
+_RELEASED_PATCH_SIZE: Final = elements.RELEASED_PATCH_SIZE
+_RELEASED_PLANE: Final = _RELEASED_PATCH_SIZE * _RELEASED_PATCH_SIZE
+_LAST_GROUP: Final = _RELEASED_PATCH_SIZE - _GROUP
 _PREFETCH_BYTES: Final = 10 * _RELEASED_PATCH_SIZE * 4
 
 
@@ -101,6 +102,9 @@ def _write_patch(
 ) -> None:
     """Write one row of features at address `place`."""
     patch_size = target.patch_size
+    if patch_size == _RELEASED_PATCH_SIZE and target.temporal_copies == 1:
+        _write_released_patch(pixels, pitch_bytes, place, writer, prefetches)
+        return
     plane_bytes = patch_size * patch_size * writer.itemsize
     channel_bytes = target.temporal_copies * plane_bytes
     line_bytes = patch_size * writer.itemsize
@@ -108,15 +112,7 @@ def _write_patch(
     for _ in range(patch_size):
         if prefetches:
             memory.prefetch(pixels + _PREFETCH_BYTES)
-        if patch_size == _RELEASED_PATCH_SIZE:
-            _write_group(pixels, line, channel_bytes, writer)
-            _write_group(
-                pixels + (_RELEASED_PATCH_SIZE - _GROUP) * 4,
-                line + (_RELEASED_PATCH_SIZE - _GROUP) * writer.itemsize,
-                channel_bytes,
-                writer,
-            )
-        elif patch_size >= _GROUP:
+        if patch_size >= _GROUP:
             start = 0
             while start < patch_size:
                 begin = min(start, patch_size - _GROUP)
@@ -130,6 +126,31 @@ def _write_patch(
         first = place + channel * channel_bytes
         for copy in range(1, target.temporal_copies):
             memory.copy_bytes(first, first + copy * plane_bytes, plane_bytes)
+
+
+@compiled
+def _write_released_patch(pixels: int, pitch_bytes: int, line: int, writer: ElementWriter, prefetches: bool) -> None:
+    """Write a patch of 14 pixels a side, once: all lengths are constants."""
+    for _ in range(_RELEASED_PATCH_SIZE):
+        if prefetches:
+            memory.prefetch(pixels + _PREFETCH_BYTES)
+        if writer.kind == WRITER_FLOAT32:
+            elements.write_float32(pixels, line, _RELEASED_PLANE * 4)
+            elements.write_float32(pixels + _LAST_GROUP * 4, line + _LAST_GROUP * 4, _RELEASED_PLANE * 4)
+        elif writer.kind == WRITER_BFLOAT16:
+            elements.write_bfloat16(pixels, line, _RELEASED_PLANE * 2)
+            elements.write_bfloat16(pixels + _LAST_GROUP * 4, line + _LAST_GROUP * 2, _RELEASED_PLANE * 2)
+        elif writer.kind == WRITER_UINT8:
+            elements.write_uint8(pixels, line, _RELEASED_PLANE)
+            elements.write_uint8(pixels + _LAST_GROUP * 4, line + _LAST_GROUP, _RELEASED_PLANE)
+        elif writer.itemsize == 4:
+            elements.write_line_by_table_32(pixels, writer.table_address, line, _RELEASED_PLANE * 4)
+        elif writer.itemsize == 2:
+            elements.write_line_by_table_16(pixels, writer.table_address, line, _RELEASED_PLANE * 2)
+        else:
+            elements.write_line_by_table_8(pixels, writer.table_address, line, _RELEASED_PLANE)
+        pixels += pitch_bytes
+        line += _RELEASED_PATCH_SIZE * writer.itemsize
 
 
 @compiled

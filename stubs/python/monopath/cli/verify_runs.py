@@ -82,8 +82,8 @@ class Scope:
 def planned_groups(scope: Scope) -> list[Group]:
     """Return all streams, without those that would have no image.
 
-    Files go through every setting. So do images of the built-in set, but for three savings: one that a config does not
-    resize takes one order of the resize instead of all; LOCAL, which makes no features of its own, the interpreter, which is
+    Files go through every setting. So do images of the built-in set, but for savings: one that a config does not resize
+    takes one order of the resize instead of all; LOCAL, which makes no features of its own, the interpreter, which is
     very slow, and families that resize nearly every image take the crossed selection.
     """
     selections = {path: _selection(scope, path) for path in scope.paths}
@@ -148,8 +148,8 @@ def _is_resized(subject: Subject, config: CheckedConfig) -> bool:
 def _crossed_settings(scope: Scope) -> list[Setting]:
     """Return the settings that a kind of image is crossed with.
 
-    Small limits have all orders, and so have families that enlarge. Other released limits resize no small image, so there
-    each element type has one order.
+    Small limits have all orders, and so have families that enlarge. Other released limits resize no small image, so
+    there each element type has one order.
     """
     thorough = [setting for setting in scope.settings() if setting.config.is_small or setting.config.resizes_most]
     single = [
