@@ -10,7 +10,7 @@ from pathlib import Path
 
 from monopath.shared_memory import DEFAULT_DIRECTORY
 from monopath_server.media.limits import ImageLimits
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.presets import PRESETS
 
 __all__ = ["DeviceMode", "Settings"]
@@ -102,7 +102,7 @@ class Settings:
     grace_seconds: float = 30.0
     """How long a stopping server waits for accepted items and half-closes."""
 
-    presets: Mapping[str, KimiConfig] = field(default_factory=lambda: dict(PRESETS))
+    presets: Mapping[str, ProcessorConfig] = field(default_factory=lambda: dict(PRESETS))
     """Configs that clients can ask for by name."""
 
     @property

@@ -11,7 +11,7 @@ import os
 import signal
 import warnings
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from monopath_server.reference import RawImage, ReferenceConfig, ReferenceFeatures, reference_features
+from monopath_server.reference import AnyReference, RawImage, ReferenceFeatures, reference_features
+from monopath_server.reference.features import reference_elements
 
 __all__ = ["Answer", "ReferencePool", "Refusal", "element_table", "elements_of", "reference_answer"]
 
@@ -38,7 +39,7 @@ class Refusal:
 Answer = ReferenceFeatures | Refusal
 
 
-def reference_answer(source: bytes | RawImage, config: ReferenceConfig) -> Answer:
+def reference_answer(source: bytes | RawImage, config: AnyReference) -> Answer:
     """Return the reference's features in UINT8, or why it has none."""
     try:
         return reference_features(source, config, "UINT8")
@@ -75,33 +76,20 @@ class ReferencePool:
     ) -> None:
         self._executor.shutdown(cancel_futures=True)
 
-    def submit(self, source: bytes | RawImage, config: ReferenceConfig) -> Future[Answer]:
+    def submit(self, source: bytes | RawImage, config: AnyReference) -> Future[Answer]:
         """Begin to compute `reference_answer`."""
         return self._executor.submit(reference_answer, source, config)
 
 
 @functools.lru_cache(maxsize=64)
-def element_table(config: ReferenceConfig, element_type: str) -> NDArray[Any]:
-    """Return the raw bits of each channel's element of each pixel value, [3, 256].
-
-    It is what the reference makes of an image that has each value once, in one patch that is not resized.
-    """
-    side_px = 16
-    gray_rgb = np.repeat(np.arange(_VALUE_COUNT, dtype=np.uint8), 3)
-    one_patch = replace(
-        config,
-        patch_size=side_px,
-        merge_kernel_size=1,
-        in_patch_limit=1,
-        patch_limit_on_one_side=1,
-        fixed_output_tokens=None,
-    )
-    features = reference_features(RawImage(side_px, side_px, "RGB8", gray_rgb.tobytes()), one_patch, element_type)
-    return features.pixel_values.reshape(3, _VALUE_COUNT)
+def element_table(config: AnyReference, element_type: str) -> NDArray[Any]:
+    """Return the raw bits of each channel's element of each pixel value, [3, 256]: what the reference makes of them."""
+    gray_rgb = np.repeat(np.arange(_VALUE_COUNT, dtype=np.uint8)[:, None], 3, axis=1)
+    return np.ascontiguousarray(reference_elements(gray_rgb, config, element_type).T)
 
 
 def elements_of(pixel_values: NDArray[np.uint8], table: NDArray[Any]) -> NDArray[Any]:
-    """Return features in UINT8, [rows, 3, height, width], as raw bits of the table's element type, in C order."""
+    """Return features in UINT8, [rows, 3, ...], as raw bits of the table's element type, in C order."""
     elements = np.empty(pixel_values.shape, table.dtype)
     for channel in range(3):
         elements[:, channel] = table[channel][pixel_values[:, channel]]

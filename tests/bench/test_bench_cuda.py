@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, Size
 from monopath_server.transforms.cpu.transform import CpuTransform
 from monopath_server.transforms.cuda.device import InterpreterDevice

@@ -30,7 +30,7 @@ from monopath_server.bench.rounds import run_rounds
 from monopath_server.bench.scope import QUICK, Scope, Section
 from monopath_server.bench.sheet import AtLeast, AtMost, Reading, Sheet
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, Size
 from tests.cli.conftest import Monopath
 from tests.support.processes import starting

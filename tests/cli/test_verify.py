@@ -13,13 +13,15 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from monopath import DataType, PreprocessingPath, ResampleKernel
+from monopath import Alpha, DataType, PreprocessingPath, ResampleKernel
 from monopath.cli.verify_configs import CheckedConfig, with_small_limits
 from monopath.cli.verify_images import evenly_spread, generated_subjects
+from monopath.cli.verify_presets import alpha_of, checkpoint_of
 from monopath.cli.verify_runs import Scope, Setting, crossed, planned_groups
 from monopath_server.embedded import embedded_server
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
+from monopath_server.processors.presets import PRESETS as SERVER_PRESETS
 from monopath_server.processors.types import (
     Background,
     BackgroundPattern,
@@ -30,12 +32,14 @@ from monopath_server.processors.types import (
 from monopath_server.processors.types import (
     ResampleKernel as ServerResampleKernel,
 )
-from monopath_server.reference import RELEASED_PRESETS
+from monopath_server.reference import RELEASED_PRESETS, reference_config
+from monopath_server.serving.families.registry import processor_message
 from monopath_server.settings import DeviceMode, Settings
 from monopath_server.transforms.cpu import CpuTransform
 from tests.cli.conftest import Monopath, json_lines
 from tests.support.processes import ServerProcess
 
+PILLOW_KERNELS = tuple(kernel for kernel in ResampleKernel if kernel is not ResampleKernel.ATEN_U8)
 QUIET = Settings(cuda=DeviceMode.OFF)
 FIELDS = [
     "path",
@@ -53,7 +57,8 @@ FIELDS = [
 
 
 def test_every_setting_of_every_path_is_compared_and_nothing_differs(monopath: Monopath, server: ServerProcess) -> None:
-    done = monopath("verify", "--limit", "6", "--server", server.address, "--json")
+    presets = ("--preset", "kimi-k2.5", "--preset", "kimi-k3")
+    done = monopath("verify", "--limit", "6", *presets, "--server", server.address, "--json")
     lines = json_lines(done.stdout)
     assert (done.exit_code, done.stderr) == (0, "")
     assert all(list(line) == FIELDS for line in lines)
@@ -63,11 +68,11 @@ def test_every_setting_of_every_path_is_compared_and_nothing_differs(monopath: M
     assert settings == {
         (config, kernel, data_type)
         for config in ("kimi-k2.5", "kimi-k2.5/small", "kimi-k3", "kimi-k3/small")
-        for kernel in ResampleKernel
+        for kernel in PILLOW_KERNELS
         for data_type in DataType
     }
     assert len(on_the_cpu) == len(settings)
-    assert len({line["config_sha256"] for line in on_the_cpu}) == 4 * len(ResampleKernel)
+    assert len({line["config_sha256"] for line in on_the_cpu}) == 4 * len(PILLOW_KERNELS)
     image_counts = Counter({line["config"]: 0 for line in on_the_cpu})
     for line in on_the_cpu:
         image_counts[line["config"]] += line["image_count"]
@@ -136,7 +141,7 @@ def test_a_wrong_token_count_is_found(monopath: Monopath, monkeypatch: pytest.Mo
         plan = real(*arguments)
         return replace(plan, token_count=plan.token_count + 1)
 
-    monkeypatch.setattr("monopath_server.engine.images.plan_image", sabotaged)
+    monkeypatch.setattr("monopath_server.processors.kimi.config.plan_image", sabotaged)
     options = ("--preset", "kimi-k3", "--kernel", "pillow_13", "--dtype", "uint8", "--path", "deferred-cpu", "--json")
     done = monopath("verify", images[0], *options)
     [line] = json_lines(done.stdout)
@@ -188,7 +193,7 @@ def test_a_checkpoint_file_and_an_orientation_can_be_given(
     )
     assert (done.exit_code, done.stderr) == (0, "")
     lines = json_lines(done.stdout)
-    assert len(lines) == 2 * len(ResampleKernel) * len(DataType)
+    assert len(lines) == 2 * len(PILLOW_KERNELS) * len(DataType)
     assert {line["config"] for line in lines} == {"preprocessor_config.json"}
 
 
@@ -253,10 +258,11 @@ def test_the_built_in_set_has_all_modes_and_over_400_images() -> None:
     assert len({subject.kind for subject in few}) > 20
 
 
-def _scope(*, is_interpreted: bool) -> Scope:
+def _scope(*, is_interpreted: bool, names: tuple[str, ...] = ("kimi-k2.5", "kimi-k3")) -> Scope:
     configs = [
         each
-        for name, checkpoint in RELEASED_PRESETS.items()
+        for name in names
+        for checkpoint in [RELEASED_PRESETS[name]]
         for released in [CheckedConfig(name, {"preset": name}, checkpoint)]
         for each in (released, with_small_limits(released))
     ]
@@ -276,7 +282,7 @@ def test_what_is_resized_is_resized_in_every_order_and_every_image_has_every_ele
     runs = [run for group in planned_groups(scope) for run in group.runs if run.path is PreprocessingPath.DEFERRED_CPU]
     assert {run.setting for run in runs} == set(scope.settings())
     times = Counter((run.setting.config.name, subject.name) for run in runs for subject in run.subjects)
-    data_type_count, kernel_count = len(DataType), len(ResampleKernel)
+    data_type_count, kernel_count = len(DataType), len(PILLOW_KERNELS)
     assert set(times) == {(config.name, subject.name) for config in scope.configs for subject in scope.subjects}
     assert set(times.values()) == {data_type_count, data_type_count * kernel_count}
     assert times["kimi-k3", "raw-rgb8-20x7200"] == data_type_count * kernel_count
@@ -292,15 +298,49 @@ def test_the_interpreter_takes_every_kind_under_every_order_and_type_of_both_con
     assert thorough == {setting for setting in scope.settings() if setting.config.is_small}
     assert all({subject.kind for subject in run.subjects} == kinds for run in runs)
     released = {(run.setting.config.name, run.setting.data_type) for run in runs if not run.setting.config.is_small}
-    assert released == {(name, data_type) for name in RELEASED_PRESETS for data_type in DataType}
+    assert released == {(name, data_type) for name in ("kimi-k2.5", "kimi-k3") for data_type in DataType}
     assert len({subject.index for run in runs for subject in run.subjects}) >= 400
+
+
+@pytest.mark.parametrize("is_interpreted", [False, True])
+def test_families_that_enlarge_take_every_kind_under_every_setting_and_other_ones_their_own_kernels(
+    is_interpreted: bool,
+) -> None:
+    scope = _scope(is_interpreted=is_interpreted, names=("kimi-vl-a3b", "qwen3-vl", "glm5-next"))
+    kinds = {subject.kind for subject in scope.subjects}
+    kernels: dict[str, set[ResampleKernel]] = {}
+    for run in (run for group in planned_groups(scope) for run in group.runs):
+        config = run.setting.config
+        kernels.setdefault(config.name, set()).add(run.setting.kernel)
+        if config.resizes_most:
+            assert {subject.kind for subject in run.subjects} == kinds
+    assert kernels["qwen3-vl"] == kernels["glm5-next/small"] == set(ResampleKernel)
+    assert kernels["kimi-vl-a3b/small"] == set(PILLOW_KERNELS)
+
+
+def test_every_released_family_is_verified_by_default(monopath: Monopath, server: ServerProcess) -> None:
+    options = ("--limit", "2", "--dtype", "bfloat16", "--path", "deferred-cpu", "--json")
+    done = monopath("verify", *options, "--server", server.address)
+    lines = json_lines(done.stdout)
+    assert (done.exit_code, done.stderr) == (0, "")
+    released = {line["config"] for line in lines if not line["config"].endswith("/small")}
+    assert released == set(RELEASED_PRESETS) - {"qwen2.5-vl", "qwen3.5"}
+    assert {line["differing_bytes"] for line in lines} == {0}
+
+
+def test_presets_of_the_servers_own_are_read_for_the_reference() -> None:
+    for name, config in SERVER_PRESETS.items():
+        processor = processor_message(config)
+        written = reference_config(checkpoint_of(processor), "PILLOW_13")
+        assert written == reference_config(RELEASED_PRESETS[name], "PILLOW_13")
+        assert alpha_of(processor) is Alpha.DROP
 
 
 def test_sizes_come_again_shifted() -> None:
     subjects = [subject for subject in generated_subjects() if subject.kind == "raw-rgb8"][:4]
     config = CheckedConfig("any", {"preset": "any"}, {})
-    settings = [Setting(config, kernel, data_type) for kernel in ResampleKernel for data_type in DataType]
+    settings = [Setting(config, kernel, data_type) for kernel in PILLOW_KERNELS for data_type in DataType]
     taken = {setting: subject for setting, [subject] in crossed(subjects, settings).items()}
     for data_type in DataType:
-        assert len({taken[Setting(config, kernel, data_type)].name for kernel in ResampleKernel}) == 3
+        assert len({taken[Setting(config, kernel, data_type)].name for kernel in PILLOW_KERNELS}) == 3
     assert set(taken.values()) == set(subjects)

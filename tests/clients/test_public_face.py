@@ -16,6 +16,7 @@ from monopath import AsyncClient, AsyncStream, Client, Stream
 from monopath.v1 import config_pb2, error_pb2, event_pb2, image_pb2, path_pb2, tensor_pb2
 
 NAMES = [
+    "Alpha",
     "AnyPath",
     "AsyncClient",
     "AsyncStream",
@@ -47,7 +48,11 @@ NAMES = [
     "ItemError",
     "ItemErrorReason",
     "ItemTimings",
+    "GlmNextConfig",
+    "GlmVlConfig",
     "KimiConfig",
+    "KimiVlConfig",
+    "QwenVlConfig",
     "Local",
     "LocalFeatures",
     "MonopathError",

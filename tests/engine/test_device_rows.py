@@ -25,7 +25,7 @@ from monopath_server.engine.resources import Resources
 from monopath_server.engine.rows import HostRows
 from monopath_server.engine.workers import CancelToken, Workers
 from monopath_server.faults import ItemFault, ItemReason, StreamFault, StreamReason
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, Size
 from monopath_server.settings import DeviceMode, Settings
 from monopath_server.transforms.cuda.device import InterpreterDevice

@@ -39,7 +39,7 @@ from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import PixelFormat
 from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, OrientationPolicy, ResampleKernel
 from tests.support.stream import photo, png
 

@@ -27,6 +27,8 @@ RELEASED_PATCH_SIZE = 14
 """All released checkpoints; compiled in every variant for every architecture."""
 OTHER_PATCH_SIZES = (1, 16, 64)
 """The ends of the range and a power of two; compiled in the variant that has everything, for sm_90."""
+WINDOWED_LAYOUTS = ((14, 2, 2), (16, 2, 2))
+"""Patch size, window size and temporal copies of the released Qwen-VL and GLM checkpoints; for every architecture."""
 
 FILTER_POINTERS = {"words": "*i32", "descriptors": "*i64", "tiles": "*i32", "coefficients": "*i32"}
 WRITE_POINTERS = FILTER_POINTERS | {"square_parity": "*u8", "alpha_tables": "*u8"}
@@ -48,8 +50,14 @@ class Variant:
     warps: int
 
 
-def variants(kernels: Kernels, patch_size: int, raw_types: tuple[str, ...]) -> Iterator[Variant]:
-    """All that a transform of this patch size can launch."""
+def variants(
+    kernels: Kernels,
+    patch_size: int,
+    raw_types: tuple[str, ...],
+    window_size: int = 1,
+    temporal_copies: int = 1,
+) -> Iterator[Variant]:
+    """All that a transform of this layout of rows can launch."""
     tiles = tile_shape(patch_size)
     for has_alpha in (False, True):
         name = f"filter_first_axis alpha={has_alpha:d}"
@@ -59,7 +67,14 @@ def variants(kernels: Kernels, patch_size: int, raw_types: tuple[str, ...]) -> I
             pointers = WRITE_POINTERS | {"element_table": f"*{raw_type}", "output": f"*{raw_type}"}
             for has_second_axis in (False, True):
                 name = f"write_patches {raw_type} patch={patch_size} alpha={has_alpha:d} second={has_second_axis:d}"
-                constants = write_constants(tiles, patch_size, has_alpha=has_alpha, has_second_axis=has_second_axis)
+                constants = write_constants(
+                    tiles,
+                    patch_size,
+                    has_alpha=has_alpha,
+                    has_second_axis=has_second_axis,
+                    window_size=window_size,
+                    temporal_copies=temporal_copies,
+                )
                 yield Variant(name, kernels.write_patches, pointers, constants, tiles.write_warps)
 
 
@@ -127,6 +142,10 @@ def check_architecture(architecture: str) -> tuple[int, int]:
     capability = ARCHITECTURES[architecture]
     check_that_the_search_finds(capability)
     work = list(variants(kernels, RELEASED_PATCH_SIZE, RAW_TYPES))
+    for patch_size, window_size, temporal_copies in WINDOWED_LAYOUTS:
+        layout = variants(kernels, patch_size, RAW_TYPES, window_size, temporal_copies)
+        # Alpha is gone before such a transform.
+        work += [variant for variant in layout if not variant.constants["HAS_ALPHA"] and "PATCH" in variant.constants]
     for patch_size in OTHER_PATCH_SIZES if architecture == "sm_90" else ():
         work += list(variants(kernels, patch_size, ("i16",)))[-1:]
     failures = 0

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.kimi.geometry import plan_image
 from monopath_server.processors.types import (
     Background,
     BackgroundPattern,
@@ -107,13 +107,13 @@ def image_cases(longest_px: int) -> st.SearchStrategy[ImageCase]:
 
 
 def batch_items(
-    cases: Sequence[ImageCase], config: KimiConfig, element_type: ElementType
+    cases: Sequence[ImageCase], config: ProcessorConfig, element_type: ElementType
 ) -> tuple[list[tuple[PreparedPixels, ImagePlan, NDArray[np.uint8]]], NDArray[np.uint8]]:
     """Pixels, plans and memory, and the one block that the memory is cut from, with guard bytes between."""
     prepared = []
     plans = []
     for case in cases:
-        plan = plan_image(config, case.size)
+        plan = config.plan(case.size)
         size = plan.resized_size if case.already_resized else case.size
         route = ResizeRoute.HOST_PILLOW if case.already_resized else ResizeRoute.KERNEL
         pixels = make_pixels(case, size)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, ResampleKernel, Size
 from monopath_server.transforms.cpu.transform import CpuTransform
 

@@ -11,10 +11,10 @@ from PIL import Image
 
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import (
+    PILLOW_KERNELS,
     Background,
     BackgroundPattern,
     FillStage,
-    ResampleKernel,
 )
 
 __all__ = ["ALL_MODES", "configs", "image_of_mode"]
@@ -72,7 +72,7 @@ def configs(draw: st.DrawFn) -> KimiConfig:
         image_std=std,
         transparent_background=draw(_backgrounds),
         transparent_fill_stage=draw(st.sampled_from(FillStage)),
-        resample_kernel=draw(st.sampled_from(ResampleKernel)),
+        resample_kernel=draw(st.sampled_from(PILLOW_KERNELS)),
     )
 
 

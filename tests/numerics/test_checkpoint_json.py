@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from monopath_server.faults import ConfigFault
+from monopath_server.processors.checkpoint_json import parse_checkpoint_json
 from monopath_server.processors.digest import config_digest
-from monopath_server.processors.kimi.checkpoint_json import parse_checkpoint_json
+from monopath_server.processors.family import Overrides
 from monopath_server.processors.kimi.config import KimiConfig, validate
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import (
     Background,
     BackgroundPattern,
@@ -129,9 +130,10 @@ def test_an_absent_fixed_output_tokens_is_null() -> None:
 
 def test_what_the_text_does_not_say_is_taken_from_the_caller() -> None:
     parsed = parse_checkpoint_json(
-        flat(K25), resample_kernel=ResampleKernel.PILLOW_11, orientation=OrientationPolicy.APPLY
+        flat(K25), Overrides(resample_kernel=ResampleKernel.PILLOW_11, orientation=OrientationPolicy.APPLY)
     )
 
+    assert isinstance(parsed.config, KimiConfig)
     assert parsed.config.resample_kernel is ResampleKernel.PILLOW_11
     assert parsed.config.orientation is OrientationPolicy.APPLY
 
@@ -139,6 +141,7 @@ def test_what_the_text_does_not_say_is_taken_from_the_caller() -> None:
 def test_an_empty_background_has_the_defaults_of_the_checkpoint() -> None:
     parsed = parse_checkpoint_json(flat(K25 | {"transparent_bg_config": {}}))
 
+    assert isinstance(parsed.config, KimiConfig)
     assert parsed.config.transparent_background == Background(BackgroundPattern.BLACK, 16, True, 255, 200)
     assert parsed.config.transparent_fill_stage is FillStage.BEFORE_RESIZE
 
@@ -151,7 +154,9 @@ def test_each_required_key_is_missed_by_its_path(key: str) -> None:
     assert violations_of(nested(config)) == {f"media_proc_cfg.{key}": "Expected a value, got none"}
 
 
-@pytest.mark.parametrize(("text", "prefix"), [("{}", ""), ('{"media_proc_cfg": {}}', "media_proc_cfg.")])
+@pytest.mark.parametrize(
+    ("text", "prefix"), [('{"in_patch_limit_each_frame": 1}', ""), ('{"media_proc_cfg": {}}', "media_proc_cfg.")]
+)
 def test_all_missing_keys_are_named_at_once(text: str, prefix: str) -> None:
     assert set(violations_of(text)) == {prefix + key for key in REQUIRED}
 

@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from monopath_server.transforms.coefficients import WEIGHT_BITS, resample_weights
+from monopath_server.processors.types import ResampleFilter, ResampleKernel
+from monopath_server.transforms.coefficients import WEIGHT_BITS, WeightRule, resample_weights
 
 
 def scalar_weights(source_count: int, target_count: int) -> list[tuple[int, list[int]]]:
@@ -98,3 +99,56 @@ def test_weights_are_shared_and_cannot_be_written() -> None:
 def test_an_axis_of_no_pixels_is_refused(source_count: int, target_count: int) -> None:
     with pytest.raises(ValueError, match="Expected counts of at least 1 pixel"):
         resample_weights(source_count, target_count)
+
+
+@pytest.mark.parametrize(
+    ("resample_filter", "source_count", "target_count", "bits", "rows"),
+    [
+        (
+            "BICUBIC",
+            4,
+            3,
+            15,
+            [(0, [24670, 9973, -1875]), (0, [-1153, 17537, 17537, -1153]), (1, [-1875, 9973, 24670])],
+        ),
+        (
+            "BICUBIC",
+            3,
+            4,
+            14,
+            [(0, [17240, -856]), (0, [6115, 11418, -1149]), (0, [-1149, 11418, 6115]), (1, [-856, 17240])],
+        ),
+        ("BILINEAR", 5, 2, 16, [(0, [20852, 26810, 14895, 2979]), (1, [2979, 14895, 26810, 20852])]),
+        (
+            "BICUBIC",
+            300,
+            320,
+            14,
+            [
+                (0, [16628, -244]),
+                (0, [1032, 15981, -628]),
+                (0, [-169, 1986, 15478, -911]),
+                (1, [-306, 3103, 14681, -1094]),
+            ],
+        ),
+    ],
+)
+def test_weights_of_torchvision_are_the_measured_ones(
+    resample_filter: str, source_count: int, target_count: int, bits: int, rows: list[tuple[int, list[int]]]
+) -> None:
+    rule = WeightRule.of(ResampleKernel.ATEN_U8, ResampleFilter[resample_filter])
+    axis = resample_weights(source_count, target_count, rule)
+
+    for target, (first, weights) in enumerate(rows):
+        assert axis.first[target] == first
+        assert axis.count[target] == len(weights)
+        assert axis.weights[target, : len(weights)].tolist() == [weight << (WEIGHT_BITS - bits) for weight in weights]
+
+
+def test_no_sum_of_torchvision_leaves_int32_in_any_order() -> None:
+    rule = WeightRule.of(ResampleKernel.ATEN_U8, ResampleFilter.BICUBIC)
+    for source_count in (*range(1, 200, 7), 7_169, 20_000):
+        for target_count in (*range(1, 200, 5), 3_584):
+            weights = resample_weights(source_count, target_count, rule).weights.astype(np.int64)
+            assert 255 * np.maximum(weights, 0).sum(axis=1).max() + (1 << 21) < 0.58 * 2**31
+            assert 255 * np.minimum(weights, 0).sum(axis=1).min() > -0.08 * 2**31

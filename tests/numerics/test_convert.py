@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType
 from monopath_server.transforms.convert import convert_rows, first_non_finite
 from tests.numerics.oracle import normalized_values

@@ -18,7 +18,7 @@ from monopath_server.media.pixels import PixelFormat
 from monopath_server.media.prepare import prepare_image, prepare_raw_pixels
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, ResampleKernel, Size
 from monopath_server.reference import (
     RawImage,

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, Size
 from monopath_server.transforms.cuda.device import CudaDevice
 from monopath_server.transforms.cuda.probe import probe_cuda
@@ -69,7 +69,7 @@ def test_a_batch_of_32_images_takes_two_launches_on_the_gpu(device: CudaDevice) 
 LAST_DEVICE = """
 import subprocess, sys, os
 import torch
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType
 from monopath_server.transforms.cuda.device import CudaDevice
 from monopath_server.transforms.cuda.probe import probe_cuda

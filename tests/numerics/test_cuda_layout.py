@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
-from monopath_server.processors.types import GridTHW, ImagePlan, Padding, ResampleKernel, Size
+from monopath_server.processors.kimi.presets import PRESETS
+from monopath_server.processors.types import PILLOW_KERNELS, GridTHW, ImagePlan, Padding, ResampleKernel, Size
 from monopath_server.transforms.coefficients import resample_weights
 from monopath_server.transforms.cuda.layout import Column, lay_out, tile_shape
 from monopath_server.transforms.cuda.strips import (
@@ -24,7 +24,7 @@ from monopath_server.transforms.cuda.strips import (
     device_image,
     group_into_launches,
 )
-from monopath_server.transforms.cuda.windows import UNROLL, axis_windows
+from monopath_server.transforms.cuda.windows import UNROLL, AxisKey, axis_windows
 
 SMALL_LIMITS = dataclasses.replace(PRESETS["kimi-k3"], in_patch_limit=64, patch_limit_on_one_side=32)
 SIZES = st.builds(Size, st.integers(1, 700), st.integers(1, 700))
@@ -32,17 +32,17 @@ SIZES = st.builds(Size, st.integers(1, 700), st.integers(1, 700))
 
 def image_of(size: Size, config: KimiConfig = SMALL_LIMITS, index: int = 0) -> DeviceImage:
     plan = plan_image(config, size)
-    return device_image(index, plan, size, config.resample_kernel, has_alpha=bool(index % 2), element_bytes=2)
+    return device_image(index, plan, size, config.arithmetic, has_alpha=bool(index % 2), element_bytes=2)
 
 
-def coefficient_places(strips: tuple[Strip, ...]) -> dict[tuple[int, int], int]:
-    places: dict[tuple[int, int], int] = {}
+def coefficient_places(strips: tuple[Strip, ...]) -> dict[AxisKey, int]:
+    places: dict[AxisKey, int] = {}
     end = 0
     for strip in strips:
         for resize_pass in strip.image.passes:
             windows = resize_pass.windows
-            if (windows.source_count, windows.target_count) not in places:
-                places[windows.source_count, windows.target_count] = end
+            if windows.key not in places:
+                places[windows.key] = end
                 end += windows.coefficients.size
     return places
 
@@ -63,7 +63,7 @@ def test_moved_windows_weigh_every_pixel_as_before(source_count: int, target_cou
         assert np.count_nonzero(spread) == np.count_nonzero(original.weights[target])
 
 
-@given(SIZES, st.integers(1, 300_000), st.sampled_from(ResampleKernel))
+@given(SIZES, st.integers(1, 300_000), st.sampled_from(PILLOW_KERNELS))
 def test_strips_cover_the_grid_once_and_keep_the_bound(size: Size, bound: int, kernel: ResampleKernel) -> None:
     image = image_of(size, dataclasses.replace(SMALL_LIMITS, resample_kernel=kernel))
     strips = list(cut_into_strips(image, bound))
@@ -136,7 +136,7 @@ def test_axes_in_common_share_their_coefficients() -> None:
 def test_an_image_beyond_32_bit_offsets_is_refused_by_itself() -> None:
     plan = ImagePlan(Size(60_000, 60_000), Size(14, 14), Padding(0, 0), GridTHW(1, 1, 1), 1, 14)
     with pytest.raises(ItemFault, match="Expected fewer than 2147483648") as caught:
-        device_image(0, plan, plan.original_size, ResampleKernel.PILLOW_13, has_alpha=False, element_bytes=4)
+        device_image(0, plan, plan.original_size, SMALL_LIMITS.arithmetic, has_alpha=False, element_bytes=4)
     assert caught.value.reason is ItemReason.FEATURES_TOO_LARGE
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
-from monopath_server.processors.types import ElementType, GridTHW, Padding, ResampleKernel, Size
+from monopath_server.processors.kimi.presets import PRESETS
+from monopath_server.processors.types import PILLOW_KERNELS, ElementType, GridTHW, Padding, ResampleKernel, Size
 from monopath_server.transforms.pass_order import vertical_first
 
 DATA: dict[str, Any] = json.loads((Path(__file__).parent.parent / "data" / "kimi_plans.json").read_text())
@@ -179,4 +179,5 @@ def test_fixed_output_tokens_that_contradict_the_grid_are_refused_with_both_numb
     ids=str,
 )
 def test_the_pass_order_follows_each_release(source: Size, target: Size, expected: tuple[bool, bool, bool]) -> None:
-    assert tuple(vertical_first(kernel, source, target) for kernel in ResampleKernel) == expected
+    assert tuple(vertical_first(kernel, source, target) for kernel in PILLOW_KERNELS) == expected
+    assert not vertical_first(ResampleKernel.ATEN_U8, source, target)

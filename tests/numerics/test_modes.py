@@ -19,8 +19,9 @@ from monopath_server.media.pixels import PixelFormat
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute, prepare_image, prepare_raw_pixels
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import (
+    PILLOW_KERNELS,
     Background,
     BackgroundPattern,
     ElementType,
@@ -59,7 +60,7 @@ def prepared_rows(image: Image.Image, config: KimiConfig) -> tuple[ImagePlan, Pr
 
 @pytest.mark.parametrize("mode", ALL_MODES)
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("kernel", ResampleKernel, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", PILLOW_KERNELS, ids=lambda kernel: kernel.name)
 def test_every_mode_has_the_bytes_of_the_checkpoint(mode: str, name: str, kernel: ResampleKernel) -> None:
     config = dataclasses.replace(CONFIGS[name], resample_kernel=kernel)
     # Resized in both orders, not resized at all, and resized along one axis only.
@@ -152,7 +153,7 @@ def test_the_three_pass_orders_differ_where_they_should() -> None:
     def distinct(image: Image.Image) -> tuple[bool, bool]:
         first, second, third = (
             prepared_rows(image, dataclasses.replace(K25, resample_kernel=kernel))[2].tobytes()
-            for kernel in ResampleKernel
+            for kernel in PILLOW_KERNELS
         )
         return first != second, second != third
 

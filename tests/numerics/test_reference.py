@@ -22,11 +22,11 @@ from monopath_server.reference import (
     UnreadableImageError,
     generated_images,
     reference_features,
+    reference_plan,
 )
 from monopath_server.reference.color import composite_onto
 from monopath_server.reference.features import normalize_pixels
 from monopath_server.reference.generated import generated_pixels
-from monopath_server.reference.geometry import reference_plan
 
 GOLDEN: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "data" / "reference_golden.json").read_text())
 KERNELS = ("PILLOW_11", "PILLOW_12_2", "PILLOW_13")

@@ -6,8 +6,8 @@ import PIL
 import pytest
 from PIL import Image
 
-from monopath_server.processors.kimi.config import ChannelValues
-from monopath_server.processors.types import ElementType, ResampleKernel, Size
+from monopath_server.processors.ranges import ChannelValues
+from monopath_server.processors.types import PILLOW_KERNELS, ElementType, Normalization, ResampleKernel, Size
 from monopath_server.transforms import self_check, tables
 
 
@@ -36,7 +36,7 @@ def test_each_pillow_is_believed_to_be_its_kernel(
     assert self_check.installed_resample_kernel() is kernel
 
 
-@pytest.mark.parametrize("wrong", ResampleKernel, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("wrong", PILLOW_KERNELS, ids=lambda kernel: kernel.name)
 def test_a_wrong_belief_about_the_installed_pillow_is_noticed(
     wrong: ResampleKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,8 +66,10 @@ def test_a_pillow_of_other_weights_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 def test_one_wrong_element_is_noticed_and_named(element_type: ElementType, monkeypatch: pytest.MonkeyPatch) -> None:
     exact_table = tables.element_table
 
-    def other_table(mean: ChannelValues, std: ChannelValues, made_type: ElementType) -> tables.ElementBits:
-        table = exact_table(mean, std, made_type)
+    def other_table(
+        mean: ChannelValues, std: ChannelValues, made_type: ElementType, normalization: Normalization
+    ) -> tables.ElementBits:
+        table = exact_table(mean, std, made_type, normalization)
         if made_type is not element_type:
             return table
         table = table.copy()

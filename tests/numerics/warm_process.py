@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType
 from monopath_server.transforms.cpu.kernel import run_kernel
 from monopath_server.transforms.cpu.transform import CpuTransform

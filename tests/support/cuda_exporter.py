@@ -16,7 +16,7 @@ from monopath.cuda_memory import LibCuda
 from monopath_server.delivery.device_memory import DeviceMemoryPool
 from monopath_server.delivery.parts import DevicePart
 from monopath_server.engine.device_rows import DeviceRows
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.types import ElementType, Size
 from monopath_server.transforms.cuda.device import CudaDevice
 from monopath_server.transforms.cuda.transform import CudaTransform

@@ -19,6 +19,7 @@ from monopath_server.bench.progress import Meter
 from monopath_server.bench.rounds import Action, Sampler, run_rounds
 from monopath_server.bench.scope import Scope
 from monopath_server.bench.sheet import AtMost, Reading, Sheet
+from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import ElementType
 from monopath_server.transforms.tables import float32_to_bits
 
@@ -75,12 +76,16 @@ def _run_cell(
         "delivery": partial(pipeline.deliver, rows),
         "whole": partial(pipeline.run, image.data),
         "floor": partial(decode_and_resize, image.data, planned.plan),
-        "reference": partial(checkpoint_rows, image.data, planned.plan, pipeline.config),
     }
-    try:
-        works["transformers"] = partial(library_processor(pipeline.config), image.data)
-    except LibraryMissing as error:
-        sheet.skip("cpu.whole_over_transformers", str(error))
+    config = pipeline.config
+    if isinstance(config, KimiConfig):
+        works["reference"] = partial(checkpoint_rows, image.data, planned.plan, config)
+        try:
+            works["transformers"] = partial(library_processor(config), image.data)
+        except LibraryMissing as error:
+            sheet.skip("cpu.whole_over_transformers", str(error))
+    else:
+        sheet.skip("cpu.whole_over_reference", "written for Kimi's processors only")
     samplers = {name: Sampler(work, pace.sample_seconds) for name, work in works.items()}
     actions: list[Action] = [partial(_one_thread, name, cell, sampler) for name, sampler in samplers.items()]
     if scope.core_count >= 2:
@@ -110,8 +115,8 @@ def _run_cell(
 
 def check_bytes(pipeline: Pipeline, image: Picture) -> None:
     """Hold the pipeline's rows against the checkpoint's order. Raises RuntimeError where they differ."""
-    if pipeline.element_type is ElementType.UINT8:
-        return  # pixel values before normalisation, which the checkpoint's processor does not return
+    if pipeline.element_type is ElementType.UINT8 or not isinstance(pipeline.config, KimiConfig):
+        return  # pixel values before normalisation, which the checkpoint's processor does not return; or another's
     planned = pipeline.probe(image.data)
     expected = float32_to_bits(checkpoint_rows(image.data, planned.plan, pipeline.config), pipeline.element_type)
     with pipeline.whole(image.data) as rows:

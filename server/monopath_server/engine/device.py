@@ -11,7 +11,7 @@ from monopath_server.engine.items import Features, Route, Timings
 from monopath_server.engine.resources import Resources
 from monopath_server.engine.rows import Holding, HostRows
 from monopath_server.engine.workers import CancelToken
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType
 
 __all__ = ["DeviceEngine"]
@@ -21,7 +21,7 @@ class DeviceEngine(ImagePlanner):
     """Turns images into features on one device, with one config and one element type."""
 
     def __init__(
-        self, config: KimiConfig, element_type: ElementType, resources: Resources, *, device: str, batcher: Batcher
+        self, config: ProcessorConfig, element_type: ElementType, resources: Resources, *, device: str, batcher: Batcher
     ) -> None:
         super().__init__(config, element_type, resources)
         self.device = device

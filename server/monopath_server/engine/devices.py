@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from monopath_server.engine.batcher import Batcher
 from monopath_server.engine.executors import RestartingExecutor
 from monopath_server.faults import StreamFault, StreamReason
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType
 from monopath_server.settings import DeviceMode, Settings
 
@@ -86,7 +86,7 @@ class Devices:
         return tuple(slot.info for slot in self._slots.values())
 
     async def batcher(
-        self, config: KimiConfig, element_type: ElementType, device_id: str
+        self, config: ProcessorConfig, element_type: ElementType, device_id: str
     ) -> tuple[DeviceInfo, Batcher]:
         """The batcher of a transform on a device: the one asked for, or the first.
 
@@ -199,7 +199,7 @@ class _Slot:
         self._make_driver = make_driver
         self._device: TransformDevice | None = None
         self._memory: DeviceMemoryPool | None = None
-        self._batchers: OrderedDict[tuple[KimiConfig, ElementType], Batcher] = OrderedDict()
+        self._batchers: OrderedDict[tuple[ProcessorConfig, ElementType], Batcher] = OrderedDict()
         self._making = asyncio.Lock()
 
     @property
@@ -229,7 +229,7 @@ class _Slot:
         except Exception as error:
             logger.warning("The device %s does not take its memory back", self.info.id, exc_info=error)
 
-    async def batcher(self, config: KimiConfig, element_type: ElementType) -> Batcher:
+    async def batcher(self, config: ProcessorConfig, element_type: ElementType) -> Batcher:
         """The batcher of a config and an element type, made where there is none. Raises what the device raises."""
         key = (config, element_type)
         async with self._making:
@@ -248,7 +248,7 @@ class _Slot:
                 self._batchers.popitem(last=False)
             return batcher
 
-    def _make(self, config: KimiConfig, element_type: ElementType) -> CudaTransform:
+    def _make(self, config: ProcessorConfig, element_type: ElementType) -> CudaTransform:
         from monopath_server.transforms.cuda.transform import CudaTransform
 
         transform = CudaTransform(

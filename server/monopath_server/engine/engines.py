@@ -20,7 +20,7 @@ from monopath_server.engine.resources import Resources
 from monopath_server.engine.rows import Holding, Rows
 from monopath_server.engine.work import ImageEngine
 from monopath_server.engine.workers import Workers
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType
 from monopath_server.settings import Settings
 from monopath_server.transforms.self_check import check_arithmetic
@@ -34,12 +34,14 @@ EngineT = TypeVar("EngineT")
 class _Recent(Generic[EngineT]):
     """The engines last used, so that clients with ever new configs cannot fill the memory."""
 
-    def __init__(self, make: Callable[[KimiConfig, ElementType, Resources], EngineT], resources: Resources) -> None:
+    def __init__(
+        self, make: Callable[[ProcessorConfig, ElementType, Resources], EngineT], resources: Resources
+    ) -> None:
         self._make = make
         self._resources = resources
-        self._engines: OrderedDict[tuple[KimiConfig, ElementType], EngineT] = OrderedDict()
+        self._engines: OrderedDict[tuple[ProcessorConfig, ElementType], EngineT] = OrderedDict()
 
-    async def get(self, config: KimiConfig, element_type: ElementType) -> EngineT:
+    async def get(self, config: ProcessorConfig, element_type: ElementType) -> EngineT:
         """The engine of a config and an element type; made in a worker where there is none: tables take a while."""
         key = (config, element_type)
         engine = self._engines.pop(key, None)
@@ -85,15 +87,15 @@ class Engines:
         """Where all features and received bytes live."""
         return self._resources.buffers
 
-    async def host(self, config: KimiConfig, element_type: ElementType) -> HostEngine:
+    async def host(self, config: ProcessorConfig, element_type: ElementType) -> HostEngine:
         """The engine of DEFERRED_CPU."""
         return await self._hosts.get(config, element_type)
 
-    async def local(self, config: KimiConfig, element_type: ElementType) -> LocalEngine:
+    async def local(self, config: ProcessorConfig, element_type: ElementType) -> LocalEngine:
         """The engine of LOCAL."""
         return await self._locals.get(config, element_type)
 
-    async def device(self, config: KimiConfig, element_type: ElementType, device_uuid: str) -> ImageEngine:
+    async def device(self, config: ProcessorConfig, element_type: ElementType, device_uuid: str) -> ImageEngine:
         """The engine of DEFERRED_CUDA.
 
         Raises:

@@ -10,7 +10,7 @@ from monopath_server.engine.items import Features, Route, Timings
 from monopath_server.engine.resources import Resources
 from monopath_server.engine.rows import Holding
 from monopath_server.engine.workers import CancelToken
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType
 from monopath_server.transforms.cpu.transform import CpuTransform
 
@@ -22,7 +22,7 @@ class HostEngine(ImagePlanner):
 
     device = "cpu"
 
-    def __init__(self, config: KimiConfig, element_type: ElementType, resources: Resources) -> None:
+    def __init__(self, config: ProcessorConfig, element_type: ElementType, resources: Resources) -> None:
         super().__init__(config, element_type, resources)
         self._transform = CpuTransform(config, element_type)
 

@@ -19,8 +19,7 @@ from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import check_raw_pixels
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute, prepare_image, prepare_raw_pixels
 from monopath_server.processors.digest import config_digest
-from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.kimi.geometry import plan_image
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType, ImagePlan, Size
 
 __all__ = ["DecodedImage", "ImagePlanner", "PlannedImage", "decode_planned", "plan_item"]
@@ -73,7 +72,7 @@ class DecodedImage:
 
 def plan_item(
     item: ImageItem,
-    config: KimiConfig,
+    config: ProcessorConfig,
     element_type: ElementType,
     limits: ImageLimits,
     max_feature_bytes: int,
@@ -92,7 +91,7 @@ def plan_item(
     match item.source:
         case EncodedSource(data):
             header = probe_header(data, limits)
-            size = planned_size(header, config.orientation)
+            size = planned_size(header, config.arithmetic.orientation)
         case PixelsSource(data, width_px, height_px, pixel_format):
             check_raw_pixels(width_px, height_px, pixel_format, len(data), limits)
             size = Size(width_px, height_px)
@@ -105,7 +104,7 @@ def plan_item(
                 f"Expected content of SHA-256 {item.expected_sha256.hex()}, got {content_sha256.hex()}",
                 field="expected_sha256",
             )
-    plan = plan_image(config, size)
+    plan = config.plan(size)
     feature_bytes = plan.feature_bytes(element_type)
     if feature_bytes > max_feature_bytes:
         raise ItemFault(
@@ -115,7 +114,9 @@ def plan_item(
     return PlannedImage(item, header, plan, feature_bytes, time.perf_counter_ns() - started_ns, content_sha256)
 
 
-def decode_planned(planned: PlannedImage, config: KimiConfig, token: CancelToken, buffers: BufferPool) -> DecodedImage:
+def decode_planned(
+    planned: PlannedImage, config: ProcessorConfig, token: CancelToken, buffers: BufferPool
+) -> DecodedImage:
     """Hash (where it is not done), decode and prepare. Runs in a worker; releases the GIL for most of its time.
 
     The caller releases what it gets, once the pixels were transformed.
@@ -136,7 +137,8 @@ def decode_planned(planned: PlannedImage, config: KimiConfig, token: CancelToken
                     raise TypeError("Expected a header for an encoded image, got none")
                 if pixel_bytes := owned_bytes(planned.header):
                     memory = buffers.take(pixel_bytes)
-                loaded = decode_into(data, planned.header, config.orientation, None if memory is None else memory.array)
+                orientation = config.arithmetic.orientation
+                loaded = decode_into(data, planned.header, orientation, None if memory is None else memory.array)
                 token.check()
                 prepared = prepare_image(loaded.image, planned.plan, config, loaded.pixels)
             case PixelsSource(data, _, _, pixel_format):
@@ -152,7 +154,7 @@ def decode_planned(planned: PlannedImage, config: KimiConfig, token: CancelToken
 class ImagePlanner:
     """What the engines of the deferred paths have in common: one config, one element type, plans and provenance."""
 
-    def __init__(self, config: KimiConfig, element_type: ElementType, resources: Resources) -> None:
+    def __init__(self, config: ProcessorConfig, element_type: ElementType, resources: Resources) -> None:
         self._config = config
         self._config_sha256 = config_digest(config)
         self._element_type = element_type
@@ -195,6 +197,6 @@ class ImagePlanner:
         return Provenance(
             config_sha256=self._config_sha256,
             content_sha256=decoded.content_sha256,
-            resample_kernel=self._config.resample_kernel,
+            resample_kernel=self._config.arithmetic.resample_kernel,
             route=kernel_route if decoded.prepared.route is ResizeRoute.KERNEL else Route.HOST_PILLOW,
         )

@@ -19,8 +19,7 @@ from monopath_server.engine.rows import Holding
 from monopath_server.engine.workers import CancelToken, JobCancelled
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.digest import config_digest
-from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.kimi.geometry import plan_image
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Size
 from monopath_server.transforms.convert import convert_rows, first_non_finite
 
@@ -153,7 +152,7 @@ class LocalEngine:
 
     device = ""
 
-    def __init__(self, config: KimiConfig, element_type: ElementType, resources: Resources) -> None:
+    def __init__(self, config: ProcessorConfig, element_type: ElementType, resources: Resources) -> None:
         self._config = config
         self._config_sha256 = config_digest(config)
         self._element_type = element_type
@@ -165,7 +164,7 @@ class LocalEngine:
         Raises:
             ItemFault: FEATURES_MISMATCH naming the first field that differs, FEATURES_TOO_LARGE over the limit.
         """
-        plan = plan_image(self._config, item.original_size)
+        plan = self._config.plan(item.original_size)
         _expect("grid_thw", plan.grid_thw, item.grid_thw)
         _expect("token_count", plan.token_count, item.token_count)
         _expect("features.shape", plan.shape, item.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from monopath_server.processors.types import Background
+from monopath_server.processors.types import Background, CompositeRounding
 from monopath_server.transforms.tables import alpha_tables, gray_parity
 
 __all__ = ["composite_pixels"]
@@ -14,9 +14,11 @@ __all__ = ["composite_pixels"]
 _ROWS_AT_ONCE = 64
 
 
-def composite_pixels(pixels: NDArray[np.uint8], background: Background) -> NDArray[np.uint8]:
+def composite_pixels(
+    pixels: NDArray[np.uint8], background: Background, rounding: CompositeRounding
+) -> NDArray[np.uint8]:
     """Return `pixels` (uint8 [height, width, 4], RGBA) over `background`, as a new array with an alpha of 255."""
-    tables = alpha_tables(background, is_resized=False)
+    tables = alpha_tables(background, is_resized=False, rounding=rounding)
     square_size = background.chessboard_square_size
     height_px, width_px = pixels.shape[:2]
     column = np.arange(width_px) // square_size

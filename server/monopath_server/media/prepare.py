@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.composite import composite_pixels
@@ -16,8 +16,9 @@ from monopath_server.media.decode import LoadedImage
 from monopath_server.media.pillow_resize import resize_in_own_mode
 from monopath_server.media.pillow_view import view_pixels
 from monopath_server.media.pixels import PixelFormat
-from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.types import FillStage, ImagePlan, Size
+from monopath_server.processors.arithmetic import PixelArithmetic
+from monopath_server.processors.family import ProcessorConfig
+from monopath_server.processors.types import FillStage, ImagePlan, Padding, Size
 
 __all__ = ["PreparedPixels", "ResizeRoute", "prepare_image", "prepare_raw_pixels"]
 
@@ -54,6 +55,14 @@ class PreparedPixels:
     source_mode: str
     """Colour mode of the image as it was decoded (Pillow's name) or sent: "RGB", "P", "I;16"."""
     route: ResizeRoute
+    is_padded: bool = False
+    """Whether `pixels` was padded too, in its own colour mode: nothing is left to add then."""
+
+    def plan_left(self, plan: ImagePlan) -> ImagePlan:
+        """The plan of what is left to do."""
+        if not self.is_padded:
+            return plan
+        return replace(plan, resized_size=_padded_size(plan), padding=Padding(0, 0))
 
     @property
     def size(self) -> Size:
@@ -62,7 +71,7 @@ class PreparedPixels:
 
 
 def prepare_raw_pixels(
-    data: bytes, size: Size, pixel_format: PixelFormat, plan: ImagePlan, config: KimiConfig
+    data: bytes, size: Size, pixel_format: PixelFormat, plan: ImagePlan, config: ProcessorConfig
 ) -> PreparedPixels:
     """Prepare raw pixels (uint8, packed height by width by channels) that `check_raw_pixels` has passed.
 
@@ -75,7 +84,7 @@ def prepare_raw_pixels(
 
 
 def prepare_image(
-    image: Image.Image, plan: ImagePlan, config: KimiConfig, pixels: NDArray[np.uint8] | None = None
+    image: Image.Image, plan: ImagePlan, config: ProcessorConfig, pixels: NDArray[np.uint8] | None = None
 ) -> PreparedPixels:
     """Prepare a loaded image. `plan.original_size` must be its size; `pixels` is its memory, where that is ours.
 
@@ -85,14 +94,15 @@ def prepare_image(
     Raises:
         ItemFault: IMAGE_UNSUPPORTED where Pillow cannot resize or convert the colour mode.
     """
+    arithmetic = config.arithmetic
     try:
-        match config.transparent_fill_stage:
+        match arithmetic.fill_stage:
             case FillStage.BEFORE_RESIZE:
-                return _fill_then_resize(LoadedImage(image, pixels), config)
+                return _fill_then_resize(LoadedImage(image, pixels), arithmetic)
             case FillStage.AFTER_RESIZE:
-                return _resize_then_fill(LoadedImage(image, pixels), plan, config)
+                return _resize_then_fill(LoadedImage(image, pixels), plan, arithmetic)
             case _:
-                assert_never(config.transparent_fill_stage)
+                assert_never(arithmetic.fill_stage)
     except MemoryError:
         raise ItemFault(ItemReason.OVERLOADED, f"Expected memory for {plan.original_size} pixels, got none") from None
     except ValueError:
@@ -101,12 +111,12 @@ def prepare_image(
         ) from None
 
 
-def _fill_then_resize(loaded: LoadedImage, config: KimiConfig) -> PreparedPixels:
+def _fill_then_resize(loaded: LoadedImage, arithmetic: PixelArithmetic) -> PreparedPixels:
     """RGB first, as Kimi-K2.5 does it: whatever the mode, the transform resizes RGB."""
-    image, background = loaded.image, config.transparent_background
+    image, background = loaded.image, arithmetic.background
     if background is not None and _is_transparent(image):
         rgba = _pixels(loaded) if image.mode == "RGBA" else view_pixels(_convert(image, "RGBA"))
-        pixels = composite_pixels(rgba, background)
+        pixels = composite_pixels(rgba, background, arithmetic.composite_rounding)
     elif image.mode in ("RGB", "RGBA"):
         # Alpha is dropped, and the transform ignores byte 3: there is nothing to convert.
         pixels = _pixels(loaded)
@@ -117,10 +127,10 @@ def _fill_then_resize(loaded: LoadedImage, config: KimiConfig) -> PreparedPixels
     )
 
 
-def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, config: KimiConfig) -> PreparedPixels:
+def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, arithmetic: PixelArithmetic) -> PreparedPixels:
     """Resize in the image's own mode, as Kimi-K3 does it, then RGB."""
     image = loaded.image
-    is_filled = config.transparent_background is not None and _is_transparent(image)
+    is_filled = arithmetic.background is not None and _is_transparent(image)
     match image.mode:
         case "RGB":
             pixels, has_alpha, route = _pixels(loaded), False, ResizeRoute.KERNEL
@@ -132,7 +142,10 @@ def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, config: KimiConfig) 
         case "LA":
             pixels, has_alpha, route = view_pixels(_convert(image, "RGBA")), True, ResizeRoute.KERNEL
         case _:
-            resized = resize_in_own_mode(image, plan.resized_size, config.resample_kernel)
+            resized = resize_in_own_mode(image, plan.resized_size, arithmetic.resample_kernel)
+            if arithmetic.pads_in_own_mode:
+                # The mode's zero, which is the first colour of a palette, and white for inks.
+                resized = ImageOps.expand(resized, (0, 0, plan.padding.right_px, plan.padding.bottom_px), fill=0)
             converted = _convert(resized, "RGBA" if is_filled else "RGB")
             pixels, has_alpha, route = view_pixels(converted), is_filled, ResizeRoute.HOST_PILLOW
     return PreparedPixels(
@@ -141,6 +154,13 @@ def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, config: KimiConfig) 
         already_resized=route is ResizeRoute.HOST_PILLOW,
         source_mode=image.mode,
         route=route,
+        is_padded=route is ResizeRoute.HOST_PILLOW and arithmetic.pads_in_own_mode,
+    )
+
+
+def _padded_size(plan: ImagePlan) -> Size:
+    return Size(
+        plan.resized_size.width_px + plan.padding.right_px, plan.resized_size.height_px + plan.padding.bottom_px
     )
 
 

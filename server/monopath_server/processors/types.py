@@ -6,14 +6,19 @@ import enum
 from dataclasses import dataclass
 
 __all__ = [
+    "PILLOW_KERNELS",
+    "AlphaPolicy",
     "Background",
     "BackgroundPattern",
+    "CompositeRounding",
     "ElementType",
     "FillStage",
     "GridTHW",
     "ImagePlan",
+    "Normalization",
     "OrientationPolicy",
     "Padding",
+    "ResampleFilter",
     "ResampleKernel",
     "Size",
 ]
@@ -76,10 +81,10 @@ class ElementType(enum.StrEnum):
 
 
 class ResampleKernel(enum.StrEnum):
-    """The resize arithmetic, named by the Pillow release that brought it.
+    """The resize arithmetic, named by the release of Pillow that brought it, or by torchvision's kernel.
 
-    The weights are the same in all three; the order of the two passes is not, and the image is rounded to uint8 between
-    them, so the order decides the bytes.
+    The weights are the same in Pillow's three; the order of the two passes is not, and the image is rounded to uint8
+    between them, so the order decides the bytes. torchvision rounds the same weights to fewer bits.
     """
 
     PILLOW_11 = enum.auto()
@@ -88,6 +93,50 @@ class ResampleKernel(enum.StrEnum):
     """Pillow 12.2 and 12.3: vertical first for images more than 100 times as high as wide."""
     PILLOW_13 = enum.auto()
     """Pillow 13: vertical first where the height shrinks by more than twice what the width does."""
+    ATEN_U8 = enum.auto()
+    """torchvision's antialiased resize of uint8 on a CPU: weights of 16 bits, always horizontal first."""
+
+
+PILLOW_KERNELS = (ResampleKernel.PILLOW_11, ResampleKernel.PILLOW_12_2, ResampleKernel.PILLOW_13)
+"""Those of Pillow's releases."""
+
+
+class ResampleFilter(enum.StrEnum):
+    """The shape of the resize's weights."""
+
+    BICUBIC = enum.auto()
+    """Keys' cubic with a = -0.5, widened where the image shrinks."""
+    BILINEAR = enum.auto()
+    """A triangle, widened where the image shrinks."""
+
+
+class Normalization(enum.StrEnum):
+    """The order and the roundings in which a uint8 pixel becomes a float32 value."""
+
+    NUMPY = enum.auto()
+    """Kimi-K2.5 and K3: numpy in place, three float64 operations, each rounded to float32."""
+    PIL_BACKEND = enum.auto()
+    """Rescale in float64, subtract and divide in float32: transformers' PIL backend, ToTensor with Normalize."""
+    TORCHVISION = enum.auto()
+    """Subtract and divide in float32 with constants scaled by 255: transformers' torchvision backend."""
+
+
+class AlphaPolicy(enum.StrEnum):
+    """What becomes of an alpha channel in families whose processor sees RGB only."""
+
+    DROP = enum.auto()
+    """The stored colours are used: sglang's loader, transformers up to 5.20."""
+    WHITE = enum.auto()
+    """Composited on white: vLLM's loader, transformers from 5.21 on."""
+
+
+class CompositeRounding(enum.StrEnum):
+    """How a colour over its background becomes a whole number."""
+
+    TRUNCATED = enum.auto()
+    """Float32 operations, fraction dropped: Kimi-K3."""
+    NEAREST = enum.auto()
+    """The nearest whole number: Pillow's own."""
 
 
 class OrientationPolicy(enum.StrEnum):
@@ -141,6 +190,10 @@ class ImagePlan:
     """Tokens the image takes in the model's sequence."""
     patch_size: int
     """Side of a patch in pixels."""
+    temporal_copies: int | None = None
+    """How often each channel of a patch is in its row, one copy behind the other; None: once, without a dimension."""
+    window_size: int = 1
+    """Patches a side of the square windows that rows are grouped by; 1: raster order."""
 
     @property
     def row_count(self) -> int:
@@ -149,13 +202,14 @@ class ImagePlan:
 
     @property
     def row_elements(self) -> int:
-        """Elements of one row: three channels of one patch."""
-        return 3 * self.patch_size * self.patch_size
+        """Elements of one row: three channels of one patch, each as often as there are temporal copies."""
+        return 3 * (self.temporal_copies or 1) * self.patch_size * self.patch_size
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Shape of `pixel_values`: (rows, 3, patch_size, patch_size)."""
-        return (self.row_count, 3, self.patch_size, self.patch_size)
+    def shape(self) -> tuple[int, ...]:
+        """Shape of `pixel_values`: (rows, 3, patch_size, patch_size), with the temporal copies behind the channels."""
+        copies = () if self.temporal_copies is None else (self.temporal_copies,)
+        return (self.row_count, 3, *copies, self.patch_size, self.patch_size)
 
     def feature_bytes(self, element_type: ElementType) -> int:
         """Size of `pixel_values` in bytes."""

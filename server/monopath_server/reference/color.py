@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from monopath_server.reference.config import ReferenceBackground, ReferenceConfig
+from monopath_server.reference.config import ReferenceBackground, ReferenceConfig, ResampleKernelName
 from monopath_server.reference.geometry import ReferencePlan, vertical_pass_first
 from monopath_server.reference.resample import resample_pixels
 
-__all__ = ["composite_onto", "resized_rgb"]
+__all__ = ["composite_onto", "drop_alpha", "resize_image", "resize_plain", "resized_rgb", "to_rgba"]
 
 _PLAIN_MODES = ("L", "LA", "RGB", "RGBA")
 
@@ -19,11 +19,11 @@ def resized_rgb(image: Image.Image, plan: ReferencePlan, config: ReferenceConfig
     """Returns the RGB pixels [height, width, 3] of `plan.resized_size`, before the padding."""
     if config.fill_stage == "before_resize":
         rgb = _to_rgb(image, config.background)
-        return _resize_plain(rgb, plan, config, has_alpha=False)
-    return _to_rgb(_resize_image(image, plan, config), config.background)
+        return resize_plain(rgb, plan, config.resample_kernel, has_alpha=False)
+    return _to_rgb(resize_image(image, plan, config.resample_kernel), config.background)
 
 
-def _resize_image(image: Image.Image, plan: ReferencePlan, config: ReferenceConfig) -> Image.Image:
+def resize_image(image: Image.Image, plan: ReferencePlan, kernel: ResampleKernelName) -> Image.Image:
     """Resizes an image in its own mode; an image that already has its size is not touched."""
     if image.size == plan.resized_size:
         return image
@@ -31,7 +31,7 @@ def _resize_image(image: Image.Image, plan: ReferencePlan, config: ReferenceConf
         pixels = np.asarray(image)
         height_px, width_px = pixels.shape[:2]
         planes = pixels.reshape(height_px, width_px, -1)
-        resized = _resize_plain(planes, plan, config, has_alpha=image.mode in ("LA", "RGBA"))
+        resized = resize_plain(planes, plan, kernel, has_alpha=image.mode in ("LA", "RGBA"))
         result = Image.fromarray(resized[..., 0] if resized.shape[2] == 1 else resized)
         result.info = dict(image.info)
         return result
@@ -40,19 +40,25 @@ def _resize_image(image: Image.Image, plan: ReferencePlan, config: ReferenceConf
         return image.resize(plan.resized_size, Image.Resampling.NEAREST)
     # Here the filter itself is Pillow's; only the order of its two passes is ours, one call an axis.
     new_width_px, new_height_px = plan.resized_size
-    if vertical_pass_first(config, image.size, plan.resized_size):
+    if vertical_pass_first(kernel, image.size, plan.resized_size):
         between = (image.width, new_height_px)
     else:
         between = (new_width_px, image.height)
     return image.resize(between, Image.Resampling.BICUBIC).resize(plan.resized_size, Image.Resampling.BICUBIC)
 
 
-def _resize_plain(
-    pixels: NDArray[np.uint8], plan: ReferencePlan, config: ReferenceConfig, *, has_alpha: bool
+def resize_plain(
+    pixels: NDArray[np.uint8], plan: ReferencePlan, kernel: ResampleKernelName, *, has_alpha: bool
 ) -> NDArray[np.uint8]:
     source = (pixels.shape[1], pixels.shape[0])
-    vertical_first = vertical_pass_first(config, source, plan.resized_size)
-    return resample_pixels(pixels, plan.resized_size, has_alpha=has_alpha, vertical_first=vertical_first)
+    vertical_first = vertical_pass_first(kernel, source, plan.resized_size)
+    return resample_pixels(
+        pixels,
+        plan.resized_size,
+        has_alpha=has_alpha,
+        vertical_first=vertical_first,
+        is_int16=kernel == "ATEN_U8",
+    )
 
 
 def _to_rgb(image: Image.Image, background: ReferenceBackground | None) -> NDArray[np.uint8]:
@@ -62,11 +68,11 @@ def _to_rgb(image: Image.Image, background: ReferenceBackground | None) -> NDArr
         return np.asarray(image)
     is_transparent = "A" in image.getbands() or "transparency" in image.info
     if background is None or not is_transparent:
-        return _drop_alpha(image)
-    return composite_onto(background, _to_rgba(image))
+        return drop_alpha(image)
+    return composite_onto(background, to_rgba(image))
 
 
-def _drop_alpha(image: Image.Image) -> NDArray[np.uint8]:
+def drop_alpha(image: Image.Image) -> NDArray[np.uint8]:
     if image.mode in _PLAIN_MODES:
         pixels = np.asarray(image)
         match image.mode:
@@ -83,7 +89,7 @@ def _drop_alpha(image: Image.Image) -> NDArray[np.uint8]:
     return np.asarray(image.convert("RGB"))
 
 
-def _to_rgba(image: Image.Image) -> NDArray[np.uint8]:
+def to_rgba(image: Image.Image) -> NDArray[np.uint8]:
     pixels = np.asarray(image)
     match image.mode:
         case "RGBA":

@@ -6,11 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-__all__ = ["ReferenceBackground", "ReferenceConfig"]
+__all__ = [
+    "OrientationName",
+    "ReferenceBackground",
+    "ReferenceConfig",
+    "ResampleKernelName",
+    "one_of",
+    "per_channel",
+    "square_side",
+]
 
 BackgroundPattern = Literal["white", "black", "gray", "chessboard"]
 FillStage = Literal["before_resize", "after_resize"]
-ResampleKernelName = Literal["PILLOW_11", "PILLOW_12_2", "PILLOW_13"]
+ResampleKernelName = Literal["PILLOW_11", "PILLOW_12_2", "PILLOW_13", "ATEN_U8"]
 OrientationName = Literal["KEEP", "APPLY"]
 
 
@@ -73,11 +81,11 @@ class ReferenceConfig:
         background = values.get("transparent_bg_config")
         return cls(
             patch_size=int(values["patch_size"]),
-            merge_kernel_size=_square_side(values["merge_kernel_size"]),
+            merge_kernel_size=square_side(values["merge_kernel_size"]),
             in_patch_limit=int(values["in_patch_limit"]),
             patch_limit_on_one_side=int(values["patch_limit_on_one_side"]),
-            image_mean=_per_channel(values["image_mean"]),
-            image_std=_per_channel(values["image_std"]),
+            image_mean=per_channel(values["image_mean"]),
+            image_std=per_channel(values["image_std"]),
             fixed_output_tokens=None if fixed is None else int(fixed),
             background=None if background is None else ReferenceBackground(**background),
             fill_stage=values.get("transparent_bg_fill_stage") or "before_resize",
@@ -87,19 +95,19 @@ class ReferenceConfig:
 
     def __post_init__(self) -> None:
         """Refuses the names for which the checkpoint's own code would fail or do nothing."""
-        _one_of("transparent_bg_fill_stage", self.fill_stage, get_args(FillStage))
-        _one_of("resample kernel", self.resample_kernel, get_args(ResampleKernelName))
-        _one_of("orientation", self.orientation, get_args(OrientationName))
+        one_of("transparent_bg_fill_stage", self.fill_stage, get_args(FillStage))
+        one_of("resample kernel", self.resample_kernel, get_args(ResampleKernelName))
+        one_of("orientation", self.orientation, get_args(OrientationName))
         if self.background is not None:
-            _one_of("pattern", self.background.pattern, get_args(BackgroundPattern))
+            one_of("pattern", self.background.pattern, get_args(BackgroundPattern))
 
 
-def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
+def one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"Expected {what} to be one of {', '.join(allowed)}, got {value!r}")
 
 
-def _square_side(value: int | list[int]) -> int:
+def square_side(value: int | list[int]) -> int:
     if isinstance(value, int):
         return value
     if len(set(value)) != 1:
@@ -107,7 +115,7 @@ def _square_side(value: int | list[int]) -> int:
     return int(value[0])
 
 
-def _per_channel(value: float | list[float]) -> tuple[float, float, float]:
+def per_channel(value: float | list[float]) -> tuple[float, float, float]:
     numbers = [value] if isinstance(value, int | float) else list(value)
     if len(numbers) == 1:
         numbers *= 3

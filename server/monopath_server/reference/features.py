@@ -12,9 +12,17 @@ from PIL import Image
 
 from monopath_server.reference.color import resized_rgb
 from monopath_server.reference.config import ReferenceConfig
-from monopath_server.reference.geometry import ReferencePlan, reference_plan
+from monopath_server.reference.families import AnyReference, reference_plan
+from monopath_server.reference.geometry import ReferencePlan
 
-__all__ = ["RawImage", "ReferenceFeatures", "UnreadableImageError", "normalize_pixels", "reference_features"]
+__all__ = [
+    "RawImage",
+    "ReferenceFeatures",
+    "UnreadableImageError",
+    "normalize_pixels",
+    "reference_elements",
+    "reference_features",
+]
 
 RawPixelFormat = Literal["GRAY8", "GRAY_ALPHA8", "RGB8", "RGBA8"]
 
@@ -50,7 +58,7 @@ class ReferenceFeatures:
     """The features of one image, and what became of its size. Sizes are (width, height) in pixels."""
 
     pixel_values: NDArray[Any]
-    """[rows, 3, patch_size, patch_size], the element's raw bits: uint8 (UINT8), uint16 (BFLOAT16, FLOAT16) or
+    """[rows, 3, patch_size, patch_size], or with frames behind the 3, as raw bits: uint8, uint16 (BFLOAT16, FLOAT16) or
     uint32 (FLOAT32)."""
     grid_thw: tuple[int, int, int]
     token_count: int
@@ -61,7 +69,7 @@ class ReferenceFeatures:
     """Pixels added on the right and at the bottom."""
 
 
-def reference_features(source: bytes | RawImage, config: ReferenceConfig, element_type: str) -> ReferenceFeatures:
+def reference_features(source: bytes | RawImage, config: AnyReference, element_type: str) -> ReferenceFeatures:
     """Runs the checkpoint's processor on an encoded or a raw image.
 
     Args:
@@ -79,7 +87,7 @@ def reference_features(source: bytes | RawImage, config: ReferenceConfig, elemen
         if transpose is not None:
             image = image.transpose(transpose)
     plan = reference_plan(config, image.width, image.height)
-    rgb = resized_rgb(image, plan, config)
+    rgb = resized_rgb(image, plan, config) if isinstance(config, ReferenceConfig) else config.rgb(image, plan)
     return ReferenceFeatures(
         pixel_values=_patchify(rgb, plan, config, element_type),
         grid_thw=plan.grid_thw,
@@ -117,12 +125,15 @@ def normalize_pixels(
     return (values.astype(np.float64) * (1.0 / np.array(std, np.float64))).astype(np.float32)
 
 
-def _to_element(pixels: NDArray[np.uint8], config: ReferenceConfig, element_type: str) -> NDArray[Any]:
+def reference_elements(pixels: NDArray[np.uint8], config: AnyReference, element_type: str) -> NDArray[Any]:
     """Raw bits of the elements of uint8 pixels [..., 3]."""
     if element_type == "UINT8":
         return pixels
     with np.errstate(all="ignore"):
-        values = normalize_pixels(pixels, config.image_mean, config.image_std)
+        if isinstance(config, ReferenceConfig):
+            values = normalize_pixels(pixels, config.image_mean, config.image_std)
+        else:
+            values = config.normalize(pixels)
         match element_type:
             case "FLOAT32":
                 return values.view(np.uint32)
@@ -137,14 +148,16 @@ def _to_element(pixels: NDArray[np.uint8], config: ReferenceConfig, element_type
                 raise ValueError(f"Expected the element type UINT8, FLOAT32, BFLOAT16 or FLOAT16, got {element_type!r}")
 
 
-def _patchify(rgb: NDArray[np.uint8], plan: ReferencePlan, config: ReferenceConfig, element_type: str) -> NDArray[Any]:
-    """Pads with zero pixels, normalises, and cuts into patches in raster order: [rows, 3, patch, patch]."""
+def _patchify(rgb: NDArray[np.uint8], plan: ReferencePlan, config: AnyReference, element_type: str) -> NDArray[Any]:
+    """Pads with zero pixels, normalises, and cuts into rows: of Kimi in raster order, [rows, 3, patch, patch]."""
     patch = config.patch_size
     _, grid_height, grid_width = plan.grid_thw
     canvas = np.zeros((grid_height * patch, grid_width * patch, 3), np.uint8)
     canvas[: rgb.shape[0], : rgb.shape[1]] = rgb
+    if not isinstance(config, ReferenceConfig):
+        return config.rows(reference_elements(canvas, config, element_type))
     bands = []
     for grid_row in range(grid_height):
-        band = _to_element(canvas[grid_row * patch : (grid_row + 1) * patch], config, element_type)
+        band = reference_elements(canvas[grid_row * patch : (grid_row + 1) * patch], config, element_type)
         bands.append(band.reshape(patch, grid_width, patch, 3).transpose(1, 3, 0, 2))
     return np.ascontiguousarray(np.concatenate(bands))

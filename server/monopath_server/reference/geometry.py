@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from monopath_server.reference.config import ReferenceConfig
+from monopath_server.reference.config import ReferenceConfig, ResampleKernelName
 
-__all__ = ["ReferencePlan", "reference_plan", "vertical_pass_first"]
+__all__ = ["ReferencePlan", "kimi_plan", "vertical_pass_first"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class ReferencePlan:
     token_count: int
 
 
-def reference_plan(config: ReferenceConfig, width_px: int, height_px: int) -> ReferencePlan:
-    """The checkpoint's own arithmetic in double precision, in its own order of operations.
+def kimi_plan(config: ReferenceConfig, width_px: int, height_px: int) -> ReferencePlan:
+    """Kimi-K2.5 and K3: the checkpoint's own arithmetic in double precision, in its own order of operations.
 
     Raises:
         ValueError: A side is zero, padding pushes the grid over `patch_limit_on_one_side`, or `fixed_output_tokens`
@@ -67,11 +67,11 @@ def reference_plan(config: ReferenceConfig, width_px: int, height_px: int) -> Re
     )
 
 
-def vertical_pass_first(config: ReferenceConfig, source: tuple[int, int], target: tuple[int, int]) -> bool:
+def vertical_pass_first(kernel: ResampleKernelName, source: tuple[int, int], target: tuple[int, int]) -> bool:
     """Whether a two-pass resize filters vertically first: it changes the bytes, and Pillow changed it twice."""
     (width_px, height_px), (new_width_px, new_height_px) = source, target
-    match config.resample_kernel:
-        case "PILLOW_11":
+    match kernel:
+        case "PILLOW_11" | "ATEN_U8":
             return False
         case "PILLOW_12_2":
             return new_height_px < height_px and height_px > 100 * width_px

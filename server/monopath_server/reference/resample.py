@@ -1,4 +1,4 @@
-"""Bicubic resampling of 8-bit pixels as Pillow defines it: float64 weights, 22-bit integers, rounding per pass."""
+"""Bicubic resampling of 8-bit pixels as Pillow and torchvision define it: integer weights, rounding per pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = ["filter_weights", "resample_pixels"]
 
-_WEIGHT_BITS = 22
+_MOST_BITS = 22
 
 
 def _cubic(distance: float) -> float:
@@ -24,8 +24,13 @@ def _cubic(distance: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def filter_weights(source_count: int, target_count: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """For each target position: the first source position it reads, and its 22-bit integer weights."""
+def filter_weights(
+    source_count: int, target_count: int, is_int16: bool = False
+) -> tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]:
+    """The fraction bits of the integer weights, and for each target position the first source position and its weights.
+
+    Pillow has 22 bits. With `is_int16`, torchvision's way, the axis has as many as let its largest weight be an int16.
+    """
     scale = source_count / target_count
     filter_scale = max(scale, 1.0)
     support = 2.0 * filter_scale
@@ -42,36 +47,50 @@ def filter_weights(source_count: int, target_count: int) -> tuple[tuple[int, tup
             total += weight
         if total != 0.0:
             weights = [weight / total for weight in weights]
-        integers = tuple(int(weight * (1 << _WEIGHT_BITS) + (-0.5 if weight < 0 else 0.5)) for weight in weights)
-        positions.append((first, integers))
-    return tuple(positions)
+        positions.append((first, weights))
+    bits = _MOST_BITS
+    if is_int16:
+        largest = max(max(weights) for _, weights in positions)
+        bits = 0
+        while bits < _MOST_BITS and int(0.5 + largest * 2.0 ** (bits + 1)) < 2**15:
+            bits += 1
+    return bits, tuple(
+        (first, tuple(int(weight * 2.0**bits + (-0.5 if weight < 0 else 0.5)) for weight in weights))
+        for first, weights in positions
+    )
 
 
-def _filter_lines(lines: NDArray[np.uint8], target_count: int) -> NDArray[np.uint8]:
+def _filter_lines(lines: NDArray[np.uint8], target_count: int, is_int16: bool) -> NDArray[np.uint8]:
     """Filters along the first axis of `lines`, rounding each result to uint8."""
     result = np.empty((target_count, *lines.shape[1:]), np.uint8)
-    for target, (first, weights) in enumerate(filter_weights(lines.shape[0], target_count)):
-        total = np.full(lines.shape[1:], 1 << (_WEIGHT_BITS - 1), np.int64)
+    bits, positions = filter_weights(lines.shape[0], target_count, is_int16)
+    for target, (first, weights) in enumerate(positions):
+        total = np.full(lines.shape[1:], 1 << (bits - 1), np.int64)
         for tap, weight in enumerate(weights):
             total += weight * lines[first + tap].astype(np.int64)
-        result[target] = np.clip(total >> _WEIGHT_BITS, 0, 255)
+        result[target] = np.clip(total >> bits, 0, 255)
     return result
 
 
 def _filter_planes(
-    pixels: NDArray[np.uint8], new_width_px: int, new_height_px: int, vertical_first: bool
+    pixels: NDArray[np.uint8], new_width_px: int, new_height_px: int, vertical_first: bool, is_int16: bool
 ) -> NDArray[np.uint8]:
     """Filters each axis whose size changes, once; `pixels` is [height, width, channels]."""
     for axis in (0, 1) if vertical_first else (1, 0):
         target_count = new_height_px if axis == 0 else new_width_px
         if pixels.shape[axis] != target_count:
             lines = np.ascontiguousarray(np.moveaxis(pixels, axis, 0))
-            pixels = np.moveaxis(_filter_lines(lines, target_count), 0, axis)
+            pixels = np.moveaxis(_filter_lines(lines, target_count, is_int16), 0, axis)
     return np.ascontiguousarray(pixels)
 
 
 def resample_pixels(
-    pixels: NDArray[np.uint8], target: tuple[int, int], *, has_alpha: bool, vertical_first: bool
+    pixels: NDArray[np.uint8],
+    target: tuple[int, int],
+    *,
+    has_alpha: bool,
+    vertical_first: bool,
+    is_int16: bool = False,
 ) -> NDArray[np.uint8]:
     """Resizes uint8 pixels [height, width, channels] to `target` (width, height).
 
@@ -82,13 +101,12 @@ def resample_pixels(
     if pixels.shape[:2] == (new_height_px, new_width_px):
         return pixels
     if not has_alpha:
-        return _filter_planes(pixels, new_width_px, new_height_px, vertical_first)
+        return _filter_planes(pixels, new_width_px, new_height_px, vertical_first, is_int16)
     alpha = pixels[..., -1:].astype(np.int64)
     product = pixels[..., :-1] * alpha + 128
     premultiplied = ((product + (product >> 8)) >> 8).astype(np.uint8)
-    filtered = _filter_planes(
-        np.concatenate([premultiplied, pixels[..., -1:]], axis=-1), new_width_px, new_height_px, vertical_first
-    )
+    planes = np.concatenate([premultiplied, pixels[..., -1:]], axis=-1)
+    filtered = _filter_planes(planes, new_width_px, new_height_px, vertical_first, is_int16)
     color, alpha = filtered[..., :-1].astype(np.int64), filtered[..., -1:].astype(np.int64)
     divided = np.minimum(255 * color // np.maximum(alpha, 1), 255)
     straight = np.where((alpha == 0) | (alpha == 255), color, divided).astype(np.uint8)

@@ -11,15 +11,15 @@ from monopath.v1 import config_pb2, image_pb2, path_pb2, service_pb2, tensor_pb2
 from monopath_server.engine.engines import Engines
 from monopath_server.media.pillow import ALLOWED_FORMATS
 from monopath_server.processors.digest import config_digest
-from monopath_server.serving.configs import processor_message
 from monopath_server.serving.enums import RESAMPLE_KERNELS
 from monopath_server.serving.events import limits_message
+from monopath_server.serving.families.registry import processor_message
 from monopath_server.settings import Settings
 from monopath_server.transforms.self_check import installed_resample_kernel
 
 __all__ = ["CONTRACT_VERSION", "capabilities"]
 
-CONTRACT_VERSION = "1.1.0"
+CONTRACT_VERSION = "1.2.0"
 
 
 def capabilities(settings: Settings, engines: Engines) -> service_pb2.GetCapabilitiesResponse:

@@ -12,6 +12,7 @@ from monopath_server.engine.items import CacheOutcome, Route
 from monopath_server.faults import ItemReason, StreamReason
 from monopath_server.media.pixels import PixelFormat
 from monopath_server.processors.types import (
+    AlphaPolicy,
     BackgroundPattern,
     ElementType,
     FillStage,
@@ -20,6 +21,7 @@ from monopath_server.processors.types import (
 )
 
 __all__ = [
+    "ALPHA_POLICIES",
     "BACKGROUND_PATTERNS",
     "CACHE_OUTCOMES",
     "DATA_TYPES",
@@ -62,6 +64,7 @@ RESAMPLE_KERNELS = EnumMap(ResampleKernel, config_pb2.ResampleKernel.DESCRIPTOR,
 ORIENTATION_POLICIES = EnumMap(
     OrientationPolicy, config_pb2.OrientationPolicy.DESCRIPTOR, config_pb2.OrientationPolicy.ValueType
 )
+ALPHA_POLICIES = EnumMap(AlphaPolicy, config_pb2.AlphaPolicy.DESCRIPTOR, config_pb2.AlphaPolicy.ValueType)
 BACKGROUND_PATTERNS = EnumMap(
     BackgroundPattern, config_pb2.BackgroundPattern.DESCRIPTOR, config_pb2.BackgroundPattern.ValueType
 )

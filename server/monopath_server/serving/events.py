@@ -8,10 +8,11 @@ from google.protobuf import duration_pb2
 import monopath_server
 from monopath.v1 import config_pb2, event_pb2, geometry_pb2, path_pb2, tensor_pb2
 from monopath_server.engine.items import Provenance, Timings
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType, ImagePlan
-from monopath_server.serving.configs import OutputSettings, ResolvedProcessor, processor_message
+from monopath_server.serving.configs import OutputSettings, ResolvedProcessor
 from monopath_server.serving.enums import DATA_TYPES, RESAMPLE_KERNELS, ROUTES
+from monopath_server.serving.families.registry import processor_message
 from monopath_server.serving.status import violation_messages
 from monopath_server.settings import Settings
 from monopath_server.transforms.tables import normalize_table
@@ -103,8 +104,9 @@ def timings_message(timings: Timings) -> event_pb2.ItemTimings:
     )
 
 
-def _normalize_table_message(config: KimiConfig) -> tensor_pb2.Tensor:
-    table = normalize_table(config.image_mean, config.image_std)
+def _normalize_table_message(config: ProcessorConfig) -> tensor_pb2.Tensor:
+    arithmetic = config.arithmetic
+    table = normalize_table(arithmetic.image_mean, arithmetic.image_std, arithmetic.normalization)
     return tensor_pb2.Tensor(
         spec=tensor_pb2.TensorSpec(data_type=tensor_pb2.DATA_TYPE_FLOAT32, shape=table.shape, size_bytes=table.nbytes),
         data=table.astype("<f4").tobytes(),

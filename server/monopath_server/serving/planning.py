@@ -6,13 +6,13 @@ from monopath.v1 import service_pb2
 from monopath_server.faults import ConfigViolation, ItemFault, StreamFault, StreamReason
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import check_size
-from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.kimi.geometry import plan_image
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.ranks import assign_ranks
 from monopath_server.processors.types import ImagePlan, Size
-from monopath_server.serving.configs import processor_message, resolve_processor
+from monopath_server.serving.configs import resolve_processor
 from monopath_server.serving.enums import DATA_TYPES
 from monopath_server.serving.events import plan_message
+from monopath_server.serving.families.registry import processor_message
 from monopath_server.serving.rules import find_violations
 from monopath_server.serving.status import item_error_message, violation_messages
 from monopath_server.settings import Settings
@@ -52,9 +52,9 @@ def plan_images(request: service_pb2.PlanRequest, settings: Settings) -> service
     return response
 
 
-def _plan(config: KimiConfig, size: Size, limits: ImageLimits) -> ImagePlan:
+def _plan(config: ProcessorConfig, size: Size, limits: ImageLimits) -> ImagePlan:
     check_size(size, limits)
-    return plan_image(config, size)
+    return config.plan(size)
 
 
 def _assign(

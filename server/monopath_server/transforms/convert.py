@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.arithmetic import PixelArithmetic
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType
 from monopath_server.transforms.tables import ElementBits, element_table, float32_to_bits
 
@@ -24,16 +25,16 @@ def convert_rows(
     source_type: ElementType,
     out: NDArray[np.uint8],
     target_type: ElementType,
-    config: KimiConfig,
+    config: ProcessorConfig,
 ) -> None:
     """Convert rows of patches into `out`.
 
     Args:
-        source: Little-endian elements of whole rows, (rows, 3, patch_size, patch_size) in C order.
+        source: Little-endian elements of whole rows, (rows, 3, ...) in C order, as `ImagePlan.shape`.
         source_type: Their type. UINT8 rows are pixels and become normalised floats.
         out: uint8 [bytes], flat, contiguous and writable; exactly the size of the converted rows.
         target_type: Type of the elements in `out`. A float is rounded to nearest, ties to even.
-        config: Gives the patch size and the constants of the normalisation.
+        config: Gives the size of a row and the constants of the normalisation.
 
     Raises:
         ValueError: floats to UINT8, which cannot be undone, or a size that is not that of whole rows.
@@ -41,7 +42,8 @@ def convert_rows(
     if target_type is ElementType.UINT8 and source_type is not ElementType.UINT8:
         raise ValueError(f"Expected pixels for UINT8 rows, got {source_type.name}")
     elements = _as_bits(np.frombuffer(source, np.uint8), source_type)
-    row_elements = 3 * config.patch_size * config.patch_size
+    arithmetic = config.arithmetic
+    row_elements = arithmetic.row_elements
     if elements.size % row_elements:
         raise ValueError(f"Expected whole rows of {row_elements} elements, got {elements.size} elements")
     if out.dtype != np.uint8 or out.ndim != 1 or out.nbytes != elements.size * target_type.itemsize:
@@ -50,7 +52,7 @@ def convert_rows(
     if source_type is target_type:
         target[:] = elements
     elif source_type is ElementType.UINT8:
-        _normalize(elements, element_table(config.image_mean, config.image_std, target_type), target, config.patch_size)
+        _normalize(elements, target, target_type, arithmetic)
     else:
         for start in range(0, elements.size, _ELEMENTS_AT_ONCE):
             stretch = slice(start, start + _ELEMENTS_AT_ONCE)
@@ -106,8 +108,9 @@ def _to_float32(bits: ElementBits, element_type: ElementType) -> NDArray[np.floa
             raise ValueError("Expected a floating element type, got UINT8")
 
 
-def _normalize(pixels: ElementBits, table: ElementBits, target: ElementBits, patch_size: int) -> None:
-    plane = patch_size * patch_size
+def _normalize(pixels: ElementBits, target: ElementBits, target_type: ElementType, arithmetic: PixelArithmetic) -> None:
+    table = element_table(arithmetic.image_mean, arithmetic.image_std, target_type, arithmetic.normalization)
+    plane = arithmetic.row_elements // 3
     pixel_planes = pixels.reshape(-1, 3, plane)
     target_planes = target.reshape(-1, 3, plane)
     rows_at_once = max(_ELEMENTS_AT_ONCE // (3 * plane), 1)

@@ -1,4 +1,4 @@
-"""Which axis is resized first: the one thing that the three resample kernels differ in."""
+"""Which axis is resized first: the one thing that Pillow's three resample kernels differ in."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["vertical_first"]
 def vertical_first(kernel: ResampleKernel, source: Size, target: Size) -> bool:
     """Tell whether the vertical pass comes first. Only meaningful where both sides change.
 
-    The rules are those of Pillow's own releases (python-pillow/Pillow #9524 and #9549).
+    The rules are those of Pillow's own releases (python-pillow/Pillow #9524 and #9549), and torchvision's.
     """
     match kernel:
-        case ResampleKernel.PILLOW_11:
+        case ResampleKernel.PILLOW_11 | ResampleKernel.ATEN_U8:
             return False
         case ResampleKernel.PILLOW_12_2:
             return source.height_px > 100 * source.width_px and target.height_px < source.height_px

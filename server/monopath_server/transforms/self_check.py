@@ -14,9 +14,9 @@ from PIL import Image
 
 from monopath_server.media.pillow_resize import resize_in_own_mode
 from monopath_server.media.prepare import prepare_image
-from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.kimi.geometry import plan_image
-from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.family import ProcessorConfig
+from monopath_server.processors.kimi.presets import PRESETS
+from monopath_server.processors.qwen_vl.family import PRESETS as QWEN_PRESETS
 from monopath_server.processors.types import ElementType, ResampleKernel, Size
 from monopath_server.transforms.cpu.transform import CpuTransform
 
@@ -36,19 +36,25 @@ _PASS_ORDER_CASES: Final = (
 class _Golden:
     """SHA-256 of the `pixel_values` of a generated image, for each element type."""
 
-    preset: str
+    name: str
+    config: ProcessorConfig
+    """With limits so low that a small image is resized."""
     size: Size
     channels: int
-    resample_kernel: ResampleKernel
     digests: dict[ElementType, str]
 
 
 _GOLDENS: Final = (
     _Golden(
         "kimi-k2.5",
+        dataclasses.replace(
+            PRESETS["kimi-k2.5"],
+            in_patch_limit=64,
+            patch_limit_on_one_side=16,
+            resample_kernel=ResampleKernel.PILLOW_11,
+        ),
         Size(150, 400),
         3,
-        ResampleKernel.PILLOW_11,
         {
             ElementType.UINT8: "1b7a2dd41a31028021dea4aae558e48ece94d9f85cb118701ffad880f76ece39",
             ElementType.FLOAT16: "6b81555f939ba45149254345fa673c45289ff0b68034888160e99fbed662a92b",
@@ -58,9 +64,11 @@ _GOLDENS: Final = (
     ),
     _Golden(
         "kimi-k3",
+        dataclasses.replace(
+            PRESETS["kimi-k3"], in_patch_limit=64, patch_limit_on_one_side=16, resample_kernel=ResampleKernel.PILLOW_13
+        ),
         Size(150, 400),
         4,
-        ResampleKernel.PILLOW_13,
         {
             ElementType.UINT8: "880410fad3ae1fce467fb60a1a014116f3fd507043df77ad79684744abd8858e",
             ElementType.FLOAT16: "8995f5ed3772f7cf4f59f17b645e2e1809784f2804c9c2479c9c220a82f9b749",
@@ -70,14 +78,28 @@ _GOLDENS: Final = (
     ),
     _Golden(
         "kimi-k3",
+        dataclasses.replace(
+            PRESETS["kimi-k3"], in_patch_limit=64, patch_limit_on_one_side=16, resample_kernel=ResampleKernel.PILLOW_13
+        ),
         Size(300, 200),
         4,
-        ResampleKernel.PILLOW_13,
         {
             ElementType.UINT8: "714d3267936cc9bd5825eb6ad6798de7e5753dbdd8842e163b84a04f5b92b26a",
             ElementType.FLOAT16: "af5a4a9fd7da7fefcb3f0f23e3cc9b066111d9667179aed8471b41bf9f6cd064",
             ElementType.FLOAT32: "83286d2e25680641ae4bd3c894f5b7afcb60de0458010900dc498a81e1561bc4",
             ElementType.BFLOAT16: "1bab15fdc7ed9d2bfb6d12fe6303633a0ae017b67bfd5612b8d3d197a2fc0e68",
+        },
+    ),
+    _Golden(
+        "qwen3-vl",
+        dataclasses.replace(QWEN_PRESETS["qwen3-vl"], min_pixels=4_096, max_pixels=16_384),
+        Size(300, 200),
+        3,
+        {
+            ElementType.UINT8: "f33b660ff221dbc51b20e0c2eafba031c7763ad90a465c2cfaed88d4ea0de7dd",
+            ElementType.FLOAT16: "4825dea2094cc1be21321d5f95d020a3b0f783ae7315a1474b5a5cbc740454b9",
+            ElementType.FLOAT32: "f68dc4de0c8da963810ff6252a5d8634619fdef4bb31698fafd7d8b0c1ad5699",
+            ElementType.BFLOAT16: "62b33ba70cf4ff07e0f314a8fbaa501e6d84daf1e1789117264e823006c853f7",
         },
     ),
 )
@@ -132,29 +154,19 @@ def _pass_order_differences() -> list[str]:
 def _golden_differences() -> list[str]:
     differences = []
     for golden in _GOLDENS:
-        config = _small_config(golden)
+        config = golden.config
         image = Image.fromarray(generated_pixels(golden.size, golden.channels))
-        plan = plan_image(config, golden.size)
+        plan = config.plan(golden.size)
         prepared = prepare_image(image, plan, config)
         for element_type, digest in golden.digests.items():
             rows = np.empty(plan.feature_bytes(element_type), np.uint8)
             CpuTransform(config, element_type).rows_into(prepared, plan, rows)
             if hashlib.sha256(rows.data).hexdigest() != digest:
                 differences.append(
-                    f"{golden.preset} in {element_type.name} of {golden.size} with {golden.channels} channels "
-                    f"and {golden.resample_kernel.name}"
+                    f"{golden.name} in {element_type.name} of {golden.size} with {golden.channels} channels "
+                    f"and {config.arithmetic.resample_kernel.name}"
                 )
     return differences
-
-
-def _small_config(golden: _Golden) -> KimiConfig:
-    """The preset with limits so low that a small image is resized."""
-    return dataclasses.replace(
-        PRESETS[golden.preset],
-        in_patch_limit=64,
-        patch_limit_on_one_side=16,
-        resample_kernel=golden.resample_kernel,
-    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,13 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from monopath_server.processors.types import Background, BackgroundPattern, ElementType
+from monopath_server.processors.types import (
+    Background,
+    BackgroundPattern,
+    CompositeRounding,
+    ElementType,
+    Normalization,
+)
 
 __all__ = [
     "AlphaTables",
@@ -30,25 +36,52 @@ AlphaTables = NDArray[np.uint8]
 
 
 @functools.lru_cache(maxsize=64)
-def normalize_table(mean: tuple[float, float, float], std: tuple[float, float, float]) -> NDArray[np.float32]:
-    """Return float32 [3, 256]: the normalised value of each uint8 pixel in each channel. Read-only.
-
-    The checkpoint's numpy code rounds to float32 after each of three float64 operations.
-    """
-    unit = (np.arange(256, dtype=np.float64) / 255.0).astype(np.float32)
-    table = np.empty((3, 256), np.float32)
-    for channel in range(3):
-        # Extreme constants may overflow to infinity, as they do in the checkpoint.
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = (unit.astype(np.float64) - np.float64(mean[channel])).astype(np.float32)
-            table[channel] = (centred.astype(np.float64) * (1.0 / np.float64(std[channel]))).astype(np.float32)
+def normalize_table(
+    mean: tuple[float, float, float],
+    std: tuple[float, float, float],
+    normalization: Normalization = Normalization.NUMPY,
+) -> NDArray[np.float32]:
+    """Return float32 [3, 256]: the normalised value of each uint8 pixel in each channel. Read-only."""
+    normalize = _NORMALIZATIONS[normalization]
+    # Extreme constants may overflow to infinity, as they do in the checkpoint.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        table = np.stack([normalize(np.float64(mean[channel]), np.float64(std[channel])) for channel in range(3)])
     table.setflags(write=False)
     return table
 
 
+def _numpy_values(mean: np.float64, std: np.float64) -> NDArray[np.float32]:
+    """The checkpoint's numpy code rounds to float32 after each of three float64 operations."""
+    unit = (np.arange(256, dtype=np.float64) / 255.0).astype(np.float32)
+    centred = (unit.astype(np.float64) - mean).astype(np.float32)
+    return (centred.astype(np.float64) * (1.0 / std)).astype(np.float32)
+
+
+def _pil_backend_values(mean: np.float64, std: np.float64) -> NDArray[np.float32]:
+    """A float64 product, rounded once; then float32 alone."""
+    unit = (np.arange(256, dtype=np.float64) * (1.0 / 255.0)).astype(np.float32)
+    return (unit - np.float32(mean)) / np.float32(std)
+
+
+def _torchvision_values(mean: np.float64, std: np.float64) -> NDArray[np.float32]:
+    """The rescaling is folded into the constants; float32 alone."""
+    scale = np.float32(255.0)
+    return (np.arange(256, dtype=np.float32) - np.float32(mean) * scale) / (np.float32(std) * scale)
+
+
+_NORMALIZATIONS = {
+    Normalization.NUMPY: _numpy_values,
+    Normalization.PIL_BACKEND: _pil_backend_values,
+    Normalization.TORCHVISION: _torchvision_values,
+}
+
+
 @functools.lru_cache(maxsize=64)
 def element_table(
-    mean: tuple[float, float, float], std: tuple[float, float, float], element_type: ElementType
+    mean: tuple[float, float, float],
+    std: tuple[float, float, float],
+    element_type: ElementType,
+    normalization: Normalization = Normalization.NUMPY,
 ) -> ElementBits:
     """Return the raw bits [3, 256] of each pixel value in each channel, in `element_type`. Read-only.
 
@@ -57,7 +90,7 @@ def element_table(
     if element_type is ElementType.UINT8:
         table: ElementBits = np.repeat(np.arange(256, dtype=np.uint8)[None, :], 3, axis=0)
     else:
-        table = float32_to_bits(normalize_table(mean, std), element_type)
+        table = float32_to_bits(normalize_table(mean, std, normalization), element_type)
     table.setflags(write=False)
     return table
 
@@ -100,12 +133,18 @@ def unpremultiply_table() -> NDArray[np.uint8]:
     return _read_only(np.where((alpha == 0) | (alpha == 255), colour, divided).astype(np.uint8))
 
 
-def composite_table(background_value: int) -> NDArray[np.uint8]:
+def composite_table(
+    background_value: int, rounding: CompositeRounding = CompositeRounding.TRUNCATED
+) -> NDArray[np.uint8]:
     """Return uint8 [alpha, colour]: colour over one background value.
 
-    Every operation is rounded to float32 and the result truncated, as in the checkpoint; the integer formula that one
-    would expect differs in hundreds of entries.
+    TRUNCATED rounds every operation to float32 and drops the last fraction, as in Kimi-K3; the integer formula that one
+    would expect, NEAREST, differs in hundreds of entries.
     """
+    if rounding is CompositeRounding.NEAREST:
+        opacity = np.arange(256, dtype=np.int64)[:, None]
+        total = opacity * np.arange(256, dtype=np.int64)[None, :] + (255 - opacity) * background_value
+        return ((total + 127) // 255).astype(np.uint8)
     alpha = (np.arange(256, dtype=np.float32) / np.float32(255.0))[:, None]
     colour = np.arange(256, dtype=np.float32)[None, :]
     return (alpha * colour + (np.float32(1.0) - alpha) * np.float32(background_value)).astype(np.uint8)
@@ -130,18 +169,21 @@ def gray_parity(background: Background) -> int:
 
 
 @functools.lru_cache(maxsize=16)
-def alpha_tables(background: Background | None, *, is_resized: bool) -> AlphaTables:
+def alpha_tables(
+    background: Background | None, *, is_resized: bool, rounding: CompositeRounding = CompositeRounding.TRUNCATED
+) -> AlphaTables:
     """Return uint8 [2, alpha, stored colour]: the final colour over a white (0) and over a gray (1) square. Read-only.
 
     Args:
         background: None where alpha is dropped after the resize: the colour itself is then final.
         is_resized: Whether stored colours are premultiplied, since they were filtered; the un-premultiply is folded in.
+        rounding: How a composite becomes a whole number.
     """
     identity = np.repeat(np.arange(256, dtype=np.uint8)[None, :], 256, axis=0)
     if background is None:
         tables = np.stack([identity, identity])
     else:
-        tables = np.stack([composite_table(value) for value in background_values(background)])
+        tables = np.stack([composite_table(value, rounding) for value in background_values(background)])
     if is_resized:
         straight = unpremultiply_table().astype(np.intp)
         tables = np.stack([np.take_along_axis(table, straight, axis=1) for table in tables])

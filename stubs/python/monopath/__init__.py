@@ -21,6 +21,7 @@ from monopath._capabilities import Availability, Capabilities, Device, Preset
 from monopath._client import Client
 from monopath._config import Config
 from monopath._enums import (
+    Alpha,
     CacheOutcome,
     DataType,
     ItemErrorReason,
@@ -66,9 +67,17 @@ from monopath._results import FeatureBatch, PlanEvent, Result, concatenate
 from monopath._resume import Resume
 from monopath._session import Event
 from monopath._stream import Stream
-from monopath.v1.config_pb2 import KimiConfig, ProcessorConfig
+from monopath.v1.config_pb2 import (
+    GlmNextConfig,
+    GlmVlConfig,
+    KimiConfig,
+    KimiVlConfig,
+    ProcessorConfig,
+    QwenVlConfig,
+)
 
 __all__ = [
+    "Alpha",
     "AnyPath",
     "AsyncClient",
     "AsyncStream",
@@ -90,6 +99,8 @@ __all__ = [
     "FeatureArray",
     "FeatureBatch",
     "FieldViolation",
+    "GlmNextConfig",
+    "GlmVlConfig",
     "GridThw",
     "Image",
     "ImageInput",
@@ -101,6 +112,7 @@ __all__ = [
     "ItemErrorReason",
     "ItemTimings",
     "KimiConfig",
+    "KimiVlConfig",
     "Local",
     "LocalFeatures",
     "MonopathError",
@@ -118,6 +130,7 @@ __all__ = [
     "ProcessorConfig",
     "ProtocolError",
     "Provenance",
+    "QwenVlConfig",
     "RawImage",
     "Ready",
     "RequestRefused",

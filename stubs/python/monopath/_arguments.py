@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Required, TypeAlias, TypedDict
 from monopath._carriers import NewCarrier
 from monopath._config import Config, output_config, processor_config
 from monopath._enums import (
+    AlphaName,
     DataType,
     DataTypeName,
     OrientationName,
@@ -47,6 +48,8 @@ class ProcessorArguments(TypedDict, total=False):
     """Replaces what the config says."""
     orientation: OrientationName | None
     """Replaces what the config says."""
+    alpha: AlphaName | None
+    """Replaces what the config says, in families that have the choice."""
 
 
 class StreamArguments(ProcessorArguments, total=False):
@@ -137,4 +140,5 @@ def _processor(arguments: ProcessorArguments) -> config_pb2.ProcessorConfig:
         checkpoint_json=arguments.get("checkpoint_json"),
         resample_kernel=arguments.get("resample_kernel"),
         orientation=arguments.get("orientation"),
+        alpha=arguments.get("alpha"),
     )

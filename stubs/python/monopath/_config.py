@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from google.protobuf.message import Message
+
 from monopath._enums import (
+    AlphaName,
     DataTypeName,
     OrientationName,
     ResampleKernelName,
     ResultOrderName,
+    alpha_number,
     data_type_number,
     order_number,
     orientation_number,
@@ -18,8 +22,24 @@ from monopath.v1 import config_pb2
 
 __all__ = ["Config", "output_config", "processor_config"]
 
-Config: TypeAlias = config_pb2.KimiConfig | config_pb2.ProcessorConfig
+FamilyConfig: TypeAlias = (
+    config_pb2.KimiConfig
+    | config_pb2.KimiVlConfig
+    | config_pb2.QwenVlConfig
+    | config_pb2.GlmVlConfig
+    | config_pb2.GlmNextConfig
+)
+"""The message of one model family."""
+
+Config: TypeAlias = FamilyConfig | config_pb2.ProcessorConfig
 """A typed config: a family's own message, or the one that wraps it."""
+
+_ARMS = {
+    field.message_type.full_name: field.name
+    for field in config_pb2.ProcessorConfig.DESCRIPTOR.oneofs_by_name["source"].fields
+    if field.message_type is not None and field.name not in ("checkpoint", "preset")
+}
+"""Where each family's message stands in `ProcessorConfig`."""
 
 
 def processor_config(
@@ -29,10 +49,12 @@ def processor_config(
     checkpoint_json: str | None,
     resample_kernel: ResampleKernelName | None,
     orientation: OrientationName | None,
+    alpha: AlphaName | None = None,
 ) -> config_pb2.ProcessorConfig:
-    """Return the config message. `resample_kernel` and `orientation` replace what the config says.
+    """Return the config message. `resample_kernel`, `orientation` and `alpha` replace what the config says.
 
-    Raises TypeError unless exactly one of `preset`, `config` and `checkpoint_json` is given.
+    Raises TypeError unless exactly one of `preset`, `config` and `checkpoint_json` is given, and for an `alpha` beside
+    the typed config of a family that has no such choice.
     """
     given = [
         name
@@ -48,17 +70,22 @@ def processor_config(
         message.preset.name = preset
     elif checkpoint_json is not None:
         message.checkpoint.preprocessor_config_json = checkpoint_json
-    elif isinstance(config, config_pb2.KimiConfig):
-        message.kimi.CopyFrom(config)
     elif isinstance(config, config_pb2.ProcessorConfig):
         message.CopyFrom(config)
+    elif isinstance(config, Message) and config.DESCRIPTOR.full_name in _ARMS:
+        getattr(message, _ARMS[config.DESCRIPTOR.full_name]).CopyFrom(config)
     else:
-        raise TypeError(f"Expected config to be a KimiConfig or ProcessorConfig message, got {type(config).__name__}")
+        names = ", ".join(name.rpartition(".")[2] for name in _ARMS)
+        raise TypeError(f"Expected config to be one of {names}, ProcessorConfig, got {type(config).__name__}")
     source = _source(message)
     if resample_kernel is not None:
         source.resample_kernel = resample_kernel_number(resample_kernel)
     if orientation is not None:
         source.orientation_policy = orientation_number(orientation)
+    if alpha is not None:
+        if isinstance(source, config_pb2.KimiConfig | config_pb2.KimiVlConfig):
+            raise TypeError(f"Expected no alpha for a {type(source).__name__}, got {alpha!r}")
+        source.alpha_policy = alpha_number(alpha)
     return message
 
 
@@ -71,7 +98,7 @@ def output_config(*, data_type: DataTypeName, order: ResultOrderName, bypass_cac
 
 def _source(
     message: config_pb2.ProcessorConfig,
-) -> config_pb2.CheckpointConfig | config_pb2.PresetConfig | config_pb2.KimiConfig:
+) -> config_pb2.CheckpointConfig | config_pb2.PresetConfig | FamilyConfig:
     match message.WhichOneof("source"):
         case "checkpoint":
             return message.checkpoint
@@ -79,5 +106,13 @@ def _source(
             return message.preset
         case "kimi":
             return message.kimi
+        case "kimi_vl":
+            return message.kimi_vl
+        case "qwen_vl":
+            return message.qwen_vl
+        case "glm_vl":
+            return message.glm_vl
+        case "glm_next":
+            return message.glm_next
         case None:
             raise TypeError("Expected config to say a processor, got an empty ProcessorConfig")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import EnumDescriptor, EnumValueDescriptor
 
 __all__ = [
+    "Alpha",
+    "AlphaName",
     "CacheOutcome",
     "DataType",
     "DataTypeName",
@@ -33,6 +35,7 @@ __all__ = [
     "StreamErrorReason",
     "Transport",
     "TransportName",
+    "alpha_number",
     "cache_outcome",
     "data_type_number",
     "enum_word",
@@ -90,11 +93,21 @@ class CacheOutcome(enum.StrEnum):
 
 
 class ResampleKernel(enum.StrEnum):
-    """The resize arithmetic, to the bit: that of the Pillow release named."""
+    """The resize arithmetic, to the bit: that of the Pillow release named, or torchvision's on a CPU."""
 
     PILLOW_11 = "pillow_11"
     PILLOW_12_2 = "pillow_12_2"
     PILLOW_13 = "pillow_13"
+    ATEN_U8 = "aten_u8"
+
+
+class Alpha(enum.StrEnum):
+    """What becomes of an alpha channel, in families whose processor reads RGB."""
+
+    DROP = "drop"
+    """Transparent pixels have the colour that is stored for them."""
+    WHITE = "white"
+    """Pixels are composited on white."""
 
 
 class Orientation(enum.StrEnum):
@@ -115,8 +128,9 @@ class PixelFormat(enum.StrEnum):
 
 DataTypeName: TypeAlias = DataType | Literal["uint8", "float32", "bfloat16", "float16"]
 ResultOrderName: TypeAlias = ResultOrder | Literal["as_completed", "as_sent"]
-ResampleKernelName: TypeAlias = ResampleKernel | Literal["pillow_11", "pillow_12_2", "pillow_13"]
+ResampleKernelName: TypeAlias = ResampleKernel | Literal["pillow_11", "pillow_12_2", "pillow_13", "aten_u8"]
 TransportName: TypeAlias = Transport | Literal["inline", "shared_memory", "cuda_ipc"]
+AlphaName: TypeAlias = Alpha | Literal["drop", "white"]
 OrientationName: TypeAlias = Orientation | Literal["keep", "apply"]
 PixelFormatName: TypeAlias = PixelFormat | Literal["GRAY8", "GRAY_ALPHA8", "RGB8", "RGBA8"]
 
@@ -241,6 +255,11 @@ def resample_kernel_number(name: ResampleKernelName) -> config_pb2.ResampleKerne
     """Return the contract's number of a resize arithmetic, or raise ValueError."""
     word = _checked(ResampleKernel, name, "resample_kernel")
     return config_pb2.ResampleKernel.Value("RESAMPLE_KERNEL_" + word.upper())
+
+
+def alpha_number(name: AlphaName) -> config_pb2.AlphaPolicy.ValueType:
+    """Return the contract's number of an alpha policy, or raise ValueError."""
+    return config_pb2.AlphaPolicy.Value("ALPHA_POLICY_" + _checked(Alpha, name, "alpha").upper())
 
 
 def orientation_number(name: OrientationName) -> config_pb2.OrientationPolicy.ValueType:

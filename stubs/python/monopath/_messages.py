@@ -309,14 +309,31 @@ def _local_item(features: LocalFeatures, array: FeatureArray, ready: Ready) -> l
     )
 
 
+def _merge_size(processor: config_pb2.ProcessorConfig) -> int:
+    """Patches a side of what becomes one token; 1 for a family that this release does not know."""
+    match processor.WhichOneof("source"):
+        case "kimi":
+            return processor.kimi.merge_kernel_size
+        case "kimi_vl":
+            return processor.kimi_vl.merge_kernel_size
+        case "qwen_vl":
+            return processor.qwen_vl.merge_size
+        case "glm_vl":
+            return processor.glm_vl.merge_size
+        case "glm_next":
+            return processor.glm_next.merge_size
+        case _:
+            return 1
+
+
 def _token_count(features: LocalFeatures, ready: Ready) -> int:
     if features.token_count is not None:
         return features.token_count
-    kimi = ready.processor.kimi
-    if kimi.HasField("fixed_output_tokens"):
-        return kimi.fixed_output_tokens
+    processor = ready.processor
+    if processor.kimi.HasField("fixed_output_tokens"):
+        return processor.kimi.fixed_output_tokens
     grid = features.grid_thw
-    merge_size = max(1, kimi.merge_kernel_size)
+    merge_size = max(1, _merge_size(processor))
     return grid.t * (grid.h // merge_size) * (grid.w // merge_size)
 
 

@@ -1,46 +1,35 @@
-"""Reads the `preprocessor_config.json` of a Kimi checkpoint, and refuses one with every bad key named at once."""
+"""Reads the keys of a Kimi checkpoint, and refuses them with every bad one named at once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, cast
 
 from monopath_server.faults import ConfigFault, ConfigViolation
-from monopath_server.processors.kimi import json_values
+from monopath_server.processors import json_values
+from monopath_server.processors.family import ParsedConfig
+from monopath_server.processors.json_reader import IGNORED_KEYS, ObjectReader, refuse
 from monopath_server.processors.kimi.config import KimiConfig, validate
-from monopath_server.processors.kimi.json_reader import ObjectReader, load_object, refuse
-from monopath_server.processors.types import (
-    Background,
-    BackgroundPattern,
-    FillStage,
-    OrientationPolicy,
-    ResampleKernel,
-)
+from monopath_server.processors.types import Background, BackgroundPattern, FillStage
 
-__all__ = ["ParsedConfig", "parse_checkpoint_json"]
+__all__ = ["OWN_KEYS", "parse_keys"]
 
 _NESTED_KEY: Final = "media_proc_cfg"
 _BACKGROUND_KEY: Final = "transparent_bg_config"
 
-# Keys of the checkpoint that a still image does not depend on: video, names and loaders.
-_IGNORED_KEYS: Final = frozenset(
-    {
-        "auto_map",
-        "config_type",
-        "feature_extractor_type",
-        "image_processor_type",
-        "in_patch_limit_each_frame",
-        "in_patch_limit_video",
-        "max_num_frames_each_video",
-        "processor_class",
-        "sample_fps",
-        "temporal_merge_kernel_size",
-        "timestamp_mode",
-        "transformers_version",
-        "video_processor_type",
-        "_name_or_path",
-    }
+OWN_KEYS: Final = frozenset(
+    {_NESTED_KEY, "in_patch_limit", "patch_limit_on_one_side", "in_patch_limit_each_frame", "transparent_bg_config"}
 )
+
+# Keys of the checkpoint that a still image does not depend on.
+_IGNORED_KEYS: Final = IGNORED_KEYS | {
+    "config_type",
+    "in_patch_limit_each_frame",
+    "in_patch_limit_video",
+    "max_num_frames_each_video",
+    "sample_fps",
+    "temporal_merge_kernel_size",
+    "timestamp_mode",
+}
 _CONFIG_KEYS: Final = frozenset(
     {
         "patch_size",
@@ -65,40 +54,24 @@ _BACKGROUND_KEYS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedConfig:
-    """A config and what was odd, but harmless, about its text."""
-
-    config: KimiConfig
-    warnings: tuple[ConfigViolation, ...]
-    """Unknown keys, which were ignored."""
-
-
-def parse_checkpoint_json(
-    text: str,
-    *,
-    resample_kernel: ResampleKernel = ResampleKernel.PILLOW_13,
-    orientation: OrientationPolicy = OrientationPolicy.KEEP,
-) -> ParsedConfig:
-    """Parse the JSON text as it ships with a checkpoint: flat, or nested under `media_proc_cfg`.
+def parse_keys(root: dict[str, object], prefix: str = "") -> ParsedConfig[KimiConfig]:
+    """Parse the keys as they ship with a checkpoint: flat, or nested under `media_proc_cfg`.
 
     Raises:
-        ConfigFault: the text is no JSON object, or keys are missing or wrong; one violation for each of them, named by
-            the key's path in the text.
+        ConfigFault: keys are missing or wrong; one violation for each of them, named by the key's path in the text.
     """
-    root = load_object(text)
     violations: list[ConfigViolation] = []
     warnings = [
-        ConfigViolation(key, "Unknown key, ignored")
+        ConfigViolation(prefix + key, "Unknown key, ignored")
         for key in root
         if _NESTED_KEY in root and key not in _IGNORED_KEYS | {_NESTED_KEY}
     ]
-    prefix, values = "", root
+    values = root
     if _NESTED_KEY in root:
         nested = root[_NESTED_KEY]
         if not isinstance(nested, dict):
-            refuse(_NESTED_KEY, f"Expected an object, got {json_values.show(nested)}")
-        prefix, values = _NESTED_KEY + ".", cast("dict[str, object]", nested)
+            refuse(prefix + _NESTED_KEY, f"Expected an object, got {json_values.show(nested)}")
+        prefix, values = f"{prefix}{_NESTED_KEY}.", cast("dict[str, object]", nested)
     reader = ObjectReader(values, prefix, violations)
     warnings += reader.unknown_keys(_CONFIG_KEYS | _IGNORED_KEYS)
 
@@ -123,8 +96,6 @@ def parse_checkpoint_json(
         fixed_output_tokens=fixed_output_tokens,
         transparent_background=background,
         transparent_fill_stage=fill_stage,
-        resample_kernel=resample_kernel,
-        orientation=orientation,
     )
     violations += [ConfigViolation(prefix + violation.field, violation.description) for violation in validate(config)]
     if violations:

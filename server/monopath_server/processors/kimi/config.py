@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from monopath_server.faults import ConfigViolation
-from monopath_server.processors.types import Background, FillStage, OrientationPolicy, ResampleKernel
+from monopath_server.processors.arithmetic import PixelArithmetic
+from monopath_server.processors.canonical import background_form, channel_form
+from monopath_server.processors.family import CanonicalForm, ProcessorConfig
+from monopath_server.processors.kimi.geometry import plan_image
+from monopath_server.processors.ranges import ChannelValues, outside, wrong_constants, wrong_kernel
+from monopath_server.processors.types import (
+    PILLOW_KERNELS,
+    Background,
+    FillStage,
+    ImagePlan,
+    Normalization,
+    OrientationPolicy,
+    ResampleKernel,
+    Size,
+)
 
-__all__ = ["ChannelValues", "KimiConfig", "shorten", "validate"]
-
-ChannelValues = tuple[float, float, float]
-"""One value each for red, green and blue."""
+__all__ = ["KimiConfig", "validate"]
 
 MAX_PATCH_SIZE = 64
 MAX_MERGE_KERNEL_SIZE = 16
@@ -21,16 +32,17 @@ MAX_PATCH_LIMIT_ON_ONE_SIDE = 4_096
 MAX_FIXED_OUTPUT_TOKENS = 1_048_576
 MAX_CHESSBOARD_SQUARE_SIZE = 65_536
 
-_FLOAT32_MAX = 3.4028234663852886e38
-
 
 @dataclass(frozen=True, slots=True)
-class KimiConfig:
+class KimiConfig(ProcessorConfig):
     """All that decides the bytes and the token count of an image; names are those of `preprocessor_config.json`.
 
     `transparent_background=None` with `FillStage.BEFORE_RESIZE` is Kimi-K2.5: every image is turned into RGB when it is
     loaded, and an alpha channel is dropped.
     """
+
+    family: ClassVar[str] = "kimi"
+    kernels: ClassVar[tuple[ResampleKernel, ...]] = PILLOW_KERNELS
 
     patch_size: int
     """Side of a patch in pixels."""
@@ -49,6 +61,41 @@ class KimiConfig:
     resample_kernel: ResampleKernel = ResampleKernel.PILLOW_13
     orientation: OrientationPolicy = OrientationPolicy.KEEP
 
+    @property
+    def arithmetic(self) -> PixelArithmetic:
+        return PixelArithmetic(
+            patch_size=self.patch_size,
+            image_mean=self.image_mean,
+            image_std=self.image_std,
+            normalization=Normalization.NUMPY,
+            resample_kernel=self.resample_kernel,
+            longest_resized_side_px=self.patch_limit_on_one_side * self.patch_size,
+            background=self.transparent_background,
+            fill_stage=self.transparent_fill_stage,
+            orientation=self.orientation,
+        )
+
+    def plan(self, size: Size) -> ImagePlan:
+        return plan_image(self, size)
+
+    def violations(self) -> tuple[ConfigViolation, ...]:
+        return validate(self)
+
+    def canonical_form(self) -> CanonicalForm:
+        return {
+            "patch_size": self.patch_size,
+            "merge_kernel_size": self.merge_kernel_size,
+            "in_patch_limit": self.in_patch_limit,
+            "patch_limit_on_one_side": self.patch_limit_on_one_side,
+            "fixed_output_tokens": self.fixed_output_tokens,
+            "image_mean": channel_form(self.image_mean),
+            "image_std": channel_form(self.image_std),
+            "transparent_background": background_form(self.transparent_background),
+            "transparent_fill_stage": self.transparent_fill_stage.value,
+            "resample_kernel": self.resample_kernel.value,
+            "orientation": self.orientation.value,
+        }
+
 
 def validate(config: KimiConfig) -> tuple[ConfigViolation, ...]:
     """Find every value of `config` that is out of range, named as in `preprocessor_config.json`.
@@ -59,49 +106,20 @@ def validate(config: KimiConfig) -> tuple[ConfigViolation, ...]:
 
 
 def _violations(config: KimiConfig) -> Iterator[ConfigViolation]:
-    yield from _outside("patch_size", config.patch_size, 1, MAX_PATCH_SIZE)
-    yield from _outside("merge_kernel_size", config.merge_kernel_size, 1, MAX_MERGE_KERNEL_SIZE)
-    yield from _outside("in_patch_limit", config.in_patch_limit, 1, MAX_IN_PATCH_LIMIT)
-    yield from _outside("patch_limit_on_one_side", config.patch_limit_on_one_side, 1, MAX_PATCH_LIMIT_ON_ONE_SIDE)
+    yield from outside("patch_size", config.patch_size, 1, MAX_PATCH_SIZE)
+    yield from outside("merge_kernel_size", config.merge_kernel_size, 1, MAX_MERGE_KERNEL_SIZE)
+    yield from outside("in_patch_limit", config.in_patch_limit, 1, MAX_IN_PATCH_LIMIT)
+    yield from outside("patch_limit_on_one_side", config.patch_limit_on_one_side, 1, MAX_PATCH_LIMIT_ON_ONE_SIDE)
     if config.fixed_output_tokens is not None:
-        yield from _outside("fixed_output_tokens", config.fixed_output_tokens, 1, MAX_FIXED_OUTPUT_TOKENS)
-    yield from _wrong_constants(config.image_mean, config.image_std)
+        yield from outside("fixed_output_tokens", config.fixed_output_tokens, 1, MAX_FIXED_OUTPUT_TOKENS)
+    yield from wrong_constants(config.image_mean, config.image_std)
     background = config.transparent_background
     if background is not None:
         prefix = "transparent_bg_config."
-        yield from _outside(
+        yield from outside(
             prefix + "chessboard_square_size", background.chessboard_square_size, 1, MAX_CHESSBOARD_SQUARE_SIZE
         )
-        yield from _outside(prefix + "chessboard_white_value", background.chessboard_white_value, 0, 255)
-        yield from _outside(prefix + "chessboard_gray_value", background.chessboard_gray_value, 0, 255)
-
-
-def _wrong_constants(image_mean: ChannelValues, image_std: ChannelValues) -> Iterator[ConfigViolation]:
-    wrong_means = [mean for mean in image_mean if not abs(mean) <= _FLOAT32_MAX]
-    wrong_stds = [std for std in image_std if not (math.isfinite(std) and std > 0.0)]
-    if wrong_means:
-        yield ConfigViolation("image_mean", f"Expected finite float32 values, got {wrong_means[0]}")
-    if wrong_stds:
-        yield ConfigViolation("image_std", f"Expected finite values greater than 0, got {wrong_stds[0]}")
-    if wrong_means or wrong_stds:
-        return
-    for mean, std in zip(image_mean, image_std, strict=True):
-        # Pixels are normalised from 0..1; a product of the inverse is what the checkpoint computes.
-        if max(abs(0.0 - mean), abs(1.0 - mean)) / std > _FLOAT32_MAX:
-            yield ConfigViolation("image_std", f"Expected values that keep normalised pixels finite, got {std}")
-            return
-
-
-def _outside(field: str, value: int, low: int, high: int) -> Iterator[ConfigViolation]:
-    if not low <= value <= high:
-        yield ConfigViolation(field, f"Expected a whole number from {low} to {high}, got {shorten(value)}")
-
-
-def shorten(value: object) -> str:
-    """Write a value as its author wrote it, cut to a length that is fit for an error text."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**30:
-        # str() of a huge int raises from 4300 digits on, and nobody reads more than its size anyway.
-        return f"a whole number of {value.bit_length()} bits"
-    # Half of a surrogate pair is a str of Python's that no wire can carry.
-    text = str(value).encode("utf-8", "replace").decode("utf-8")
-    return text if len(text) <= 80 else text[:77] + "..."
+        yield from outside(prefix + "chessboard_white_value", background.chessboard_white_value, 0, 255)
+        yield from outside(prefix + "chessboard_gray_value", background.chessboard_gray_value, 0, 255)
+    if config.resample_kernel not in config.kernels:
+        yield wrong_kernel(config.kernels, config.resample_kernel)

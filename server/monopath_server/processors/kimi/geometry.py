@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.types import GridTHW, ImagePlan, Padding, Size
+
+if TYPE_CHECKING:
+    from monopath_server.processors.kimi.config import KimiConfig
 
 __all__ = ["plan_image"]
 

@@ -66,6 +66,10 @@ class Target(NamedTuple):
     grid_h: int
     grid_w: int
     patch_size: int
+    window_size: int
+    """Rows are grouped by square windows of this many patches a side."""
+    temporal_copies: int
+    """How often each channel of a patch is written, one copy behind the other."""
     is_streamed: bool
     """Whether to store past the caches; needs an address that is a multiple of 16."""
 

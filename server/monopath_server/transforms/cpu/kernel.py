@@ -1,7 +1,7 @@
 """The fused kernel: 4-byte pixels to rows of patches in one sweep. The resized image never exists as a whole.
 
-A few filtered lines (the ring) and one line of patches (the band) are live at a time, so everything but the source and
-the rows stays in the caches.
+A few filtered lines (the ring) and one line of windows of patches (the band) are live at a time, so everything but the
+source and the rows stays in the caches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from monopath_server.transforms.cpu.arguments import (
 from monopath_server.transforms.cpu.filters import VERTICAL_BYTES, filter_horizontally, filter_vertically
 from monopath_server.transforms.cpu.memory import copy_bytes
 from monopath_server.transforms.cpu.vector import compiled
-from monopath_server.transforms.cpu.writers import flush_patches, write_patches
+from monopath_server.transforms.cpu.writers import flush_patches, patch_bytes, write_windows
 
 __all__ = ["run_kernel"]
 
@@ -157,31 +157,32 @@ def _specialise(source_digest: str) -> Any:
     ) -> None:
         if len(source_digest) == 0:
             return
-        patch_size = target.patch_size
+        window_px = target.patch_size * target.window_size
+        windows_across = target.grid_w // target.window_size
         is_resized = horizontal.group_counts.shape[0] > 0 or vertical.first_rows.shape[0] > 0
         filters_first = horizontal.group_counts.shape[0] > 0 and not is_vertical_first
         # Alpha 255 everywhere gives the bytes of RGB, without the detour.
         has_alpha = alpha.is_present and not is_opaque(source)
         scratch = _make_scratch(source, target, vertical, filters_first)
-        band_pitch_bytes = _pitch(target.grid_w * patch_size)
-        band = np.zeros(patch_size * band_pitch_bytes, np.uint8)
-        staging = np.zeros(3 * patch_size * patch_size * writer.itemsize + 256, np.uint8)
+        band_pitch_bytes = _pitch(windows_across * window_px)
+        band = np.zeros(window_px * band_pitch_bytes, np.uint8)
+        staging = np.zeros(patch_bytes(target, writer) + 256, np.uint8)
         cursor = np.array([target.address, 0], np.int64)
 
-        for grid_y in range(target.grid_h):
-            top = grid_y * patch_size
-            line_count = max(min(patch_size, target.resized_height_px - top), 0)
+        for window_y in range(target.grid_h // target.window_size):
+            top = window_y * window_px
+            line_count = max(min(window_px, target.resized_height_px - top), 0)
             done = 0
-            if line_count < patch_size:
+            if line_count < window_px:
                 band[:] = 0
             elif not is_resized and not has_alpha:
-                # Whole patches of an image that is only cut need no band.
-                done = target.resized_width_px // patch_size
+                # Whole windows of an image that is only cut need no band.
+                done = target.resized_width_px // window_px
                 pixels = source.address + top * source.pitch_bytes
-                write_patches(pixels, source.pitch_bytes, done, target, writer, True, staging, cursor)
-            if done == target.grid_w:
+                write_windows(pixels, source.pitch_bytes, done, target, writer, True, staging, cursor)
+            if done == windows_across:
                 continue
-            skipped_bytes = done * patch_size * 4
+            skipped_bytes = done * window_px * 4
             for line in range(line_count):
                 result = band.ctypes.data + line * band_pitch_bytes
                 if done > 0:
@@ -203,7 +204,7 @@ def _specialise(source_digest: str) -> Any:
                 if has_alpha:
                     composite_row(result, top + line, target.resized_width_px, alpha)
             pixels = band.ctypes.data + skipped_bytes
-            write_patches(pixels, band_pitch_bytes, target.grid_w - done, target, writer, False, staging, cursor)
+            write_windows(pixels, band_pitch_bytes, windows_across - done, target, writer, False, staging, cursor)
         if target.is_streamed:
             flush_patches(staging, cursor)
         # Numba frees an array after its last visible use, and an address taken from it is none.
@@ -227,6 +228,6 @@ run_kernel = _specialise(_source_digest())
 """run_kernel(source: SourcePixels, target: Target, horizontal: HorizontalPass, vertical: VerticalPass,
 is_vertical_first: bool, alpha: AlphaBlend, writer: ElementWriter) -> None
 
-Writes target.grid_h * target.grid_w patches of 3 * patch_size ** 2 elements at target.address. Every buffer that an
-address stands for must be kept alive by the caller.
+Writes target.grid_h * target.grid_w rows of 3 * temporal_copies * patch_size ** 2 elements at target.address. Every
+buffer that an address stands for must be kept alive by the caller.
 """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from monopath_server.transforms.coefficients import resample_weights
+from monopath_server.transforms.coefficients import WeightRule, resample_weights
 from monopath_server.transforms.cpu.arguments import HorizontalPass, VerticalPass
 
 __all__ = ["NO_HORIZONTAL_PASS", "NO_VERTICAL_PASS", "PackedHorizontalPass", "pack_horizontal", "pack_vertical"]
@@ -41,13 +41,13 @@ NO_VERTICAL_PASS = VerticalPass(
 
 
 @functools.lru_cache(maxsize=_CACHED_AXES)
-def pack_horizontal(source_width_px: int, target_width_px: int) -> PackedHorizontalPass:
+def pack_horizontal(source_width_px: int, target_width_px: int, rule: WeightRule) -> PackedHorizontalPass:
     """Group the weights by 4 target pixels and 4 taps.
 
     Windows are shifted to the left where whole groups of taps would reach past the row's end; the taps they gain have
     weight 0.
     """
-    axis = resample_weights(source_width_px, target_width_px)
+    axis = resample_weights(source_width_px, target_width_px, rule)
     quad_count = -(-target_width_px // 4)
     tap_group_count = -(-axis.tap_count // 4)
     readable_width_px = max(source_width_px, 4 * tap_group_count)
@@ -69,7 +69,7 @@ def pack_horizontal(source_width_px: int, target_width_px: int) -> PackedHorizon
     )
 
 
-def pack_vertical(source_height_px: int, target_height_px: int) -> VerticalPass:
+def pack_vertical(source_height_px: int, target_height_px: int, rule: WeightRule) -> VerticalPass:
     """Return the weights of the vertical pass, which the kernel takes as they are."""
-    axis = resample_weights(source_height_px, target_height_px)
+    axis = resample_weights(source_height_px, target_height_px, rule)
     return VerticalPass(axis.first, axis.count, axis.weights)

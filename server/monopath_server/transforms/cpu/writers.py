@@ -11,55 +11,75 @@ from monopath_server.transforms.cpu import elements, memory
 from monopath_server.transforms.cpu.arguments import ElementWriter, Target
 from monopath_server.transforms.cpu.vector import compiled
 
-__all__ = ["WRITER_BFLOAT16", "WRITER_FLOAT32", "WRITER_TABLE", "WRITER_UINT8", "flush_patches", "write_patches"]
+__all__ = [
+    "WRITER_BFLOAT16",
+    "WRITER_FLOAT32",
+    "WRITER_TABLE",
+    "WRITER_UINT8",
+    "flush_patches",
+    "patch_bytes",
+    "write_windows",
+]
 
 # Kinds of writer. Plain numbers, since compiled code freezes them.
 WRITER_TABLE: Final = 0
 """Any constants, any patch size."""
 WRITER_UINT8: Final = 1
-"""Patch size 14, the pixels themselves."""
+"""The pixels themselves. As the other closed forms, for patches of at least a group's width."""
 WRITER_FLOAT32: Final = 2
-"""Patch size 14, closed form for mean and std 0.5."""
+"""Closed form for mean and std 0.5."""
 WRITER_BFLOAT16: Final = 3
-"""Patch size 14, closed form for mean and std 0.5."""
+"""Closed form for mean and std 0.5."""
 
-_VECTOR_PATCH_SIZE: Final = elements.VECTOR_PATCH_SIZE
-_PREFETCH_BYTES: Final = 10 * _VECTOR_PATCH_SIZE * 4
+_GROUP: Final = elements.GROUP_PIXELS
+_RELEASED_PATCH_SIZE: Final = elements.RELEASED_PATCH_SIZE
+_RELEASED_PLANE: Final = _RELEASED_PATCH_SIZE * _RELEASED_PATCH_SIZE
+_LAST_GROUP: Final = _RELEASED_PATCH_SIZE - _GROUP
+_PREFETCH_BYTES: Final = 10 * _RELEASED_PATCH_SIZE * 4
 
 
 @compiled
-def write_patches(
+def patch_bytes(target: Target, writer: ElementWriter) -> int:
+    """Bytes of one row of features."""
+    return 3 * target.temporal_copies * target.patch_size * target.patch_size * writer.itemsize
+
+
+@compiled
+def write_windows(
     pixels: int,
     pitch_bytes: int,
-    patch_count: int,
+    window_count: int,
     target: Target,
     writer: ElementWriter,
     prefetches: bool,
     staging: NDArray[np.uint8],
     cursor: NDArray[np.int64],
 ) -> None:
-    """Write `patch_count` neighbouring patches, whose first line starts at address `pixels`.
+    """Write `window_count` neighbouring windows of patches, whose first line starts at address `pixels`.
 
     `cursor`: int64 [address of the next element, bytes staged]; both are moved on. `staging`: uint8 buffer; where the
     target is streamed, whole cache lines leave it past the caches and the rest stays for the next patch.
     """
-    patch_size = target.patch_size
-    patch_bytes = 3 * patch_size * patch_size * writer.itemsize
+    patch_size, window_size = target.patch_size, target.window_size
+    row_bytes = patch_bytes(target, writer)
     buffer = _aligned_address(staging)
-    for _ in range(patch_count):
-        place = buffer + cursor[1] if target.is_streamed else cursor[0]
-        _write_patch(pixels, pitch_bytes, patch_size, place, writer, prefetches)
-        pixels += patch_size * 4
-        if target.is_streamed:
-            staged = cursor[1] + patch_bytes
-            whole = staged - staged % 64
-            for offset in range(0, whole, 64):
-                memory.stream_64_bytes(buffer + offset, cursor[0] + offset)
-            memory.move_64_bytes(buffer + whole, buffer)
-            cursor[0] += whole
-            cursor[1] = staged - whole
-        else:
-            cursor[0] += patch_bytes
+    for _ in range(window_count):
+        for patch in range(window_size * window_size):
+            row, column = patch // window_size, patch % window_size
+            corner = pixels + row * patch_size * pitch_bytes + column * patch_size * 4
+            place = buffer + cursor[1] if target.is_streamed else cursor[0]
+            _write_patch(corner, pitch_bytes, place, target, writer, prefetches)
+            if target.is_streamed:
+                staged = cursor[1] + row_bytes
+                whole = staged - staged % 64
+                for offset in range(0, whole, 64):
+                    memory.stream_64_bytes(buffer + offset, cursor[0] + offset)
+                memory.move_64_bytes(buffer + whole, buffer)
+                cursor[0] += whole
+                cursor[1] = staged - whole
+            else:
+                cursor[0] += row_bytes
+        pixels += window_size * patch_size * 4
 
 
 @compiled
@@ -78,46 +98,88 @@ def _aligned_address(staging: NDArray[np.uint8]) -> int:
 
 @compiled
 def _write_patch(
-    pixels: int, pitch_bytes: int, patch_size: int, target: int, writer: ElementWriter, prefetches: bool
+    pixels: int, pitch_bytes: int, place: int, target: Target, writer: ElementWriter, prefetches: bool
 ) -> None:
-    if patch_size != _VECTOR_PATCH_SIZE:
-        _write_patch_of_any_size(pixels, pitch_bytes, patch_size, target, writer)
+    """Write one row of features at address `place`."""
+    patch_size = target.patch_size
+    if patch_size == _RELEASED_PATCH_SIZE and target.temporal_copies == 1:
+        _write_released_patch(pixels, pitch_bytes, place, writer, prefetches)
         return
-    table = writer.table_address
-    line_bytes = _VECTOR_PATCH_SIZE * writer.itemsize
-    for _ in range(_VECTOR_PATCH_SIZE):
+    plane_bytes = patch_size * patch_size * writer.itemsize
+    channel_bytes = target.temporal_copies * plane_bytes
+    line_bytes = patch_size * writer.itemsize
+    line = place
+    for _ in range(patch_size):
         if prefetches:
             memory.prefetch(pixels + _PREFETCH_BYTES)
-        if writer.kind == WRITER_FLOAT32:
-            elements.write_line_float32(pixels, target)
-        elif writer.kind == WRITER_BFLOAT16:
-            elements.write_line_bfloat16(pixels, target)
-        elif writer.kind == WRITER_UINT8:
-            elements.write_line_uint8(pixels, target)
-        elif writer.itemsize == 4:
-            elements.write_line_by_table_32(pixels, table, target)
-        elif writer.itemsize == 2:
-            elements.write_line_by_table_16(pixels, table, target)
+        if patch_size >= _GROUP:
+            start = 0
+            while start < patch_size:
+                begin = min(start, patch_size - _GROUP)
+                _write_group(pixels + begin * 4, line + begin * writer.itemsize, channel_bytes, writer)
+                start += _GROUP
         else:
-            elements.write_line_by_table_8(pixels, table, target)
+            _write_short_line(pixels, patch_size, line, channel_bytes, writer)
         pixels += pitch_bytes
-        target += line_bytes
+        line += line_bytes
+    for channel in range(3):
+        first = place + channel * channel_bytes
+        for copy in range(1, target.temporal_copies):
+            memory.copy_bytes(first, first + copy * plane_bytes, plane_bytes)
 
 
 @compiled
-def _write_patch_of_any_size(
-    pixels: int, pitch_bytes: int, patch_size: int, target: int, writer: ElementWriter
-) -> None:
+def _write_released_patch(pixels: int, pitch_bytes: int, line: int, writer: ElementWriter, prefetches: bool) -> None:
+    """Write a patch of 14 pixels a side, once: all lengths are constants."""
+    for _ in range(_RELEASED_PATCH_SIZE):
+        if prefetches:
+            memory.prefetch(pixels + _PREFETCH_BYTES)
+        if writer.kind == WRITER_FLOAT32:
+            elements.write_float32(pixels, line, _RELEASED_PLANE * 4)
+            elements.write_float32(pixels + _LAST_GROUP * 4, line + _LAST_GROUP * 4, _RELEASED_PLANE * 4)
+        elif writer.kind == WRITER_BFLOAT16:
+            elements.write_bfloat16(pixels, line, _RELEASED_PLANE * 2)
+            elements.write_bfloat16(pixels + _LAST_GROUP * 4, line + _LAST_GROUP * 2, _RELEASED_PLANE * 2)
+        elif writer.kind == WRITER_UINT8:
+            elements.write_uint8(pixels, line, _RELEASED_PLANE)
+            elements.write_uint8(pixels + _LAST_GROUP * 4, line + _LAST_GROUP, _RELEASED_PLANE)
+        elif writer.itemsize == 4:
+            elements.write_line_by_table_32(pixels, writer.table_address, line, _RELEASED_PLANE * 4)
+        elif writer.itemsize == 2:
+            elements.write_line_by_table_16(pixels, writer.table_address, line, _RELEASED_PLANE * 2)
+        else:
+            elements.write_line_by_table_8(pixels, writer.table_address, line, _RELEASED_PLANE)
+        pixels += pitch_bytes
+        line += _RELEASED_PATCH_SIZE * writer.itemsize
+
+
+@compiled
+def _write_group(pixels: int, target: int, channel_bytes: int, writer: ElementWriter) -> None:
+    if writer.kind == WRITER_FLOAT32:
+        elements.write_float32(pixels, target, channel_bytes)
+    elif writer.kind == WRITER_BFLOAT16:
+        elements.write_bfloat16(pixels, target, channel_bytes)
+    elif writer.kind == WRITER_UINT8:
+        elements.write_uint8(pixels, target, channel_bytes)
+    elif writer.itemsize == 4:
+        elements.write_by_table_32(pixels, writer.table_address, target, channel_bytes)
+    elif writer.itemsize == 2:
+        elements.write_by_table_16(pixels, writer.table_address, target, channel_bytes)
+    else:
+        elements.write_by_table_8(pixels, writer.table_address, target, channel_bytes)
+
+
+@compiled
+def _write_short_line(pixels: int, patch_size: int, target: int, channel_bytes: int, writer: ElementWriter) -> None:
     for channel in range(3):
         table = writer.table_address + channel * 256 * writer.itemsize
-        for y in range(patch_size):
-            line = pixels + y * pitch_bytes + channel
-            for x in range(patch_size):
-                entry = table + memory.load_uint8(line + x * 4) * writer.itemsize
-                if writer.itemsize == 4:
-                    memory.store_uint32(target, memory.load_uint32(entry))
-                elif writer.itemsize == 2:
-                    memory.store_uint16(target, memory.load_uint16(entry))
-                else:
-                    memory.store_uint8(target, memory.load_uint8(entry))
-                target += writer.itemsize
+        element = target + channel * channel_bytes
+        for x in range(patch_size):
+            entry = table + memory.load_uint8(pixels + x * 4 + channel) * writer.itemsize
+            if writer.itemsize == 4:
+                memory.store_uint32(element, memory.load_uint32(entry))
+            elif writer.itemsize == 2:
+                memory.store_uint16(element, memory.load_uint16(entry))
+            else:
+                memory.store_uint8(element, memory.load_uint8(entry))
+            element += writer.itemsize

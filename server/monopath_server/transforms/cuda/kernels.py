@@ -174,6 +174,8 @@ def write_patches(
     PATCH: tl.constexpr,
     POSITIONS: tl.constexpr,
     PATCHES: tl.constexpr,
+    WINDOW: tl.constexpr,
+    COPIES: tl.constexpr,
 ):
     """Writes PATCHES neighbouring patches of one patch row; POSITIONS is PATCH * PATCH, up to a power of two.
 
@@ -271,9 +273,23 @@ def write_patches(
     green = tl.where(used, green, 0)
     blue = tl.where(used, blue, 0)
     written = in_patch[None, :] & in_grid[:, None]
-    patch_index = grid_row * grid_width + grid_column
-    place_in_output = (patch_index * (3 * PATCH * PATCH))[:, None] + position[None, :]
+    # Rows are grouped by windows of WINDOW x WINDOW patches; divisions by constants again.
+    window_row = grid_row // WINDOW
+    window_column = grid_column // WINDOW
+    row_in_window = grid_row - window_row * WINDOW
+    column_in_window = grid_column - window_column * WINDOW
+    patch_index = (
+        window_row * (WINDOW * grid_width)
+        + window_column * (WINDOW * WINDOW)
+        + row_in_window * WINDOW
+        + column_in_window
+    )
+    place_in_output = (patch_index * (3 * COPIES * PATCH * PATCH))[:, None] + position[None, :]
     elements = output + tl.load(descriptor + OUTPUT) + place_in_output
-    tl.store(elements, tl.load(element_table + red), mask=written)
-    tl.store(elements + PATCH * PATCH, tl.load(element_table + (256 + green)), mask=written)
-    tl.store(elements + 2 * PATCH * PATCH, tl.load(element_table + (512 + blue)), mask=written)
+    red_element = tl.load(element_table + red)
+    green_element = tl.load(element_table + (256 + green))
+    blue_element = tl.load(element_table + (512 + blue))
+    for copy in tl.static_range(COPIES):
+        tl.store(elements + copy * PATCH * PATCH, red_element, mask=written)
+        tl.store(elements + (COPIES + copy) * PATCH * PATCH, green_element, mask=written)
+        tl.store(elements + (2 * COPIES + copy) * PATCH * PATCH, blue_element, mask=written)

@@ -15,7 +15,7 @@ from monopath_server.transforms.cuda.device import TransformDevice
 from monopath_server.transforms.cuda.layout import BatchLayout, TileShape, filter_constants, lay_out, write_constants
 from monopath_server.transforms.cuda.strips import Strip
 from monopath_server.transforms.cuda.tables import DeviceTables
-from monopath_server.transforms.cuda.windows import AxisWindows
+from monopath_server.transforms.cuda.windows import AxisKey, AxisWindows
 
 __all__ = ["Lane", "LaunchSettings", "StripPixels", "StripRows"]
 
@@ -37,6 +37,8 @@ class LaunchSettings:
     """What all launches of one transform have in common."""
 
     patch_size: int
+    window_size: int
+    temporal_copies: int
     raw_dtype: torch.dtype
     """Integer type of an element's raw bits."""
     tiles: TileShape
@@ -60,7 +62,7 @@ class Lane:
         self._device_buffer = GrowingBuffer(device.allocate_device, launch_bytes)
         self._device_output = GrowingBuffer(device.allocate_device, launch_bytes)
         self._coefficients = GrowingBuffer(device.allocate_device, COEFFICIENT_WORDS * 4)
-        self._coefficient_offsets: dict[tuple[int, int], int] = {}
+        self._coefficient_offsets: dict[AxisKey, int] = {}
         self._coefficient_end = 0
 
     def start(
@@ -159,9 +161,7 @@ class Lane:
     def _reserve_coefficients(self, strips: Sequence[Strip]) -> tuple[AxisWindows, ...]:
         """Give every axis a place on the device, and return those whose coefficients are not there yet."""
         needed = {
-            (resize_pass.windows.source_count, resize_pass.windows.target_count): resize_pass.windows
-            for strip in strips
-            for resize_pass in strip.image.passes
+            resize_pass.windows.key: resize_pass.windows for strip in strips for resize_pass in strip.image.passes
         }
         new = [windows for key, windows in needed.items() if key not in self._coefficient_offsets]
         new_words = sum(windows.coefficients.size for windows in new)
@@ -173,7 +173,7 @@ class Lane:
             self._coefficient_offsets = {}
             self._coefficient_end = 0
         for windows in new:
-            self._coefficient_offsets[windows.source_count, windows.target_count] = self._coefficient_end
+            self._coefficient_offsets[windows.key] = self._coefficient_end
             self._coefficient_end += windows.coefficients.size
         return tuple(new)
 
@@ -217,7 +217,12 @@ class Lane:
             tables.element_table,
             output[: layout.output_bytes].view(settings.raw_dtype),
             **write_constants(
-                tiles, settings.patch_size, has_alpha=layout.has_alpha, has_second_axis=layout.has_second_axis
+                tiles,
+                settings.patch_size,
+                has_alpha=layout.has_alpha,
+                has_second_axis=layout.has_second_axis,
+                window_size=settings.window_size,
+                temporal_copies=settings.temporal_copies,
             ),
             num_warps=tiles.write_warps,
             enable_fp_fusion=False,

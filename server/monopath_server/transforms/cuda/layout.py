@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monopath_server.transforms.cuda.strips import PIXEL_BYTES, DeviceImage, Strip
-from monopath_server.transforms.cuda.windows import UNROLL, AxisWindows
+from monopath_server.transforms.cuda.windows import UNROLL, AxisKey, AxisWindows
 
 __all__ = [
     "ALPHA_TABLE_ELEMENTS",
@@ -116,8 +116,16 @@ def filter_constants(tiles: TileShape, *, has_alpha: bool) -> dict[str, int]:
     return {"HAS_ALPHA": has_alpha, "UNROLL": UNROLL, "ROWS": tiles.filter_rows, "COLUMNS": tiles.filter_columns}
 
 
-def write_constants(tiles: TileShape, patch_size: int, *, has_alpha: bool, has_second_axis: bool) -> dict[str, int]:
-    """Compile-time arguments of `write_patches`: four variants for each patch size and element size."""
+def write_constants(
+    tiles: TileShape,
+    patch_size: int,
+    *,
+    has_alpha: bool,
+    has_second_axis: bool,
+    window_size: int = 1,
+    temporal_copies: int = 1,
+) -> dict[str, int]:
+    """Compile-time arguments of `write_patches`: four variants for each layout of rows and element size."""
     return {
         "HAS_ALPHA": has_alpha,
         "HAS_SECOND_AXIS": has_second_axis,
@@ -125,6 +133,8 @@ def write_constants(tiles: TileShape, patch_size: int, *, has_alpha: bool, has_s
         "PATCH": patch_size,
         "POSITIONS": tiles.positions,
         "PATCHES": tiles.patches,
+        "WINDOW": window_size,
+        "COPIES": temporal_copies,
     }
 
 
@@ -177,7 +187,7 @@ def _ceil_divide(value: int, divisor: int) -> int:
 def lay_out(
     strips: Sequence[Strip],
     tiles: TileShape,
-    coefficient_offsets: Mapping[tuple[int, int], int],
+    coefficient_offsets: Mapping[AxisKey, int],
     new_windows: Sequence[AxisWindows],
 ) -> BatchLayout:
     """Place everything of one launch.
@@ -185,7 +195,7 @@ def lay_out(
     Args:
         strips: What to transform.
         tiles: Tiles of the kernels.
-        coefficient_offsets: Where the coefficients of each (source count, target count) are or will be on the device,
+        coefficient_offsets: Where the coefficients of each axis are or will be on the device,
             in words.
         new_windows: Those of them that have to be copied there with this launch.
     """
@@ -261,7 +271,7 @@ def _overrun_bytes(strips: Sequence[Strip]) -> int:
 
 def _descriptor(
     strip: Strip,
-    coefficient_offsets: Mapping[tuple[int, int], int],
+    coefficient_offsets: Mapping[AxisKey, int],
     source_offset: int,
     scratch_offset: int,
     output_offset: int,
@@ -303,13 +313,13 @@ def _descriptor(
 
 
 def _pass_fields(
-    image: DeviceImage, number: int, coefficient_offsets: Mapping[tuple[int, int], int]
+    image: DeviceImage, number: int, coefficient_offsets: Mapping[AxisKey, int]
 ) -> tuple[int, int, int, int, int]:
     """Axis, tap count, offsets of starts and weights, target count; zeros for a pass that an image does not have."""
     if number >= len(image.passes):
         return 0, 0, 0, 0, 0
     resize_pass = image.passes[number]
     windows = resize_pass.windows
-    starts = coefficient_offsets[windows.source_count, windows.target_count]
+    starts = coefficient_offsets[windows.key]
     axis = VERTICAL if resize_pass.is_vertical else HORIZONTAL
     return axis, windows.tap_count, starts, starts + windows.target_count, windows.target_count

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.processors.types import ImagePlan, ResampleKernel, Size
+from monopath_server.processors.arithmetic import PixelArithmetic
+from monopath_server.processors.types import ImagePlan, Size
+from monopath_server.transforms.coefficients import WeightRule
 from monopath_server.transforms.cuda.windows import AxisWindows, axis_windows
 from monopath_server.transforms.pass_order import vertical_first
 
@@ -98,7 +100,7 @@ def device_image(
     index: int,
     plan: ImagePlan,
     source_size: Size,
-    kernel: ResampleKernel,
+    arithmetic: PixelArithmetic,
     *,
     has_alpha: bool,
     element_bytes: int,
@@ -112,18 +114,20 @@ def device_image(
     largest = max(
         source_size.width_px * source_size.height_px,
         target.width_px * source_size.height_px,
+        source_size.width_px * target.height_px,
         plan.row_count * plan.row_elements,
     )
     if largest >= _INDEX_LIMIT:
         raise ItemFault(
             ItemReason.FEATURES_TOO_LARGE, f"Expected fewer than {_INDEX_LIMIT} pixels or elements, got {largest}"
         )
+    rule = WeightRule.of(arithmetic.resample_kernel, arithmetic.resample_filter)
     passes = []
     if source_size.width_px != target.width_px:
-        passes.append(ResizePass(False, axis_windows(source_size.width_px, target.width_px)))
+        passes.append(ResizePass(False, axis_windows(source_size.width_px, target.width_px, rule)))
     if source_size.height_px != target.height_px:
-        passes.append(ResizePass(True, axis_windows(source_size.height_px, target.height_px)))
-    if vertical_first(kernel, source_size, target):
+        passes.append(ResizePass(True, axis_windows(source_size.height_px, target.height_px, rule)))
+    if vertical_first(arithmetic.resample_kernel, source_size, target):
         passes.reverse()
     return DeviceImage(index, plan, source_size, has_alpha, tuple(passes), element_bytes)
 
@@ -144,19 +148,20 @@ def _strip(image: DeviceImage, begin: int, end: int) -> Strip:
 def cut_into_strips(image: DeviceImage, max_device_bytes: int) -> Iterator[Strip]:
     """Yield the image whole where it fits into `max_device_bytes`, else in as few strips as fit, from the top.
 
-    A single patch row is never cut, so a strip can be larger than the bound where one row of patches is.
+    A row of windows of patches is never cut, so a strip can be larger than the bound where one such row is.
     """
-    grid_height = image.plan.grid_thw.h
+    window_size = image.plan.window_size
+    window_rows = image.plan.grid_thw.h // window_size
     begin = 0
-    while begin < grid_height:
-        low, high = begin + 1, grid_height
+    while begin < window_rows:
+        low, high = begin + 1, window_rows
         while low < high:
             end = (low + high + 1) // 2
-            if _strip(image, begin, end).device_bytes <= max_device_bytes:
+            if _strip(image, begin * window_size, end * window_size).device_bytes <= max_device_bytes:
                 low = end
             else:
                 high = end - 1
-        yield _strip(image, begin, low)
+        yield _strip(image, begin * window_size, low * window_size)
         begin = low
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
-from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Padding, Size
 from monopath_server.transforms.cuda.device import TransformDevice, is_out_of_memory
 from monopath_server.transforms.cuda.lane import Lane, LaunchSettings
@@ -37,7 +37,7 @@ class CudaTransform:
 
     def __init__(
         self,
-        config: KimiConfig,
+        config: ProcessorConfig,
         element_type: ElementType,
         device: TransformDevice,
         *,
@@ -56,17 +56,20 @@ class CudaTransform:
             tiles: Tiles of the kernels, where not the fixed ones of the patch size.
         """
         self.config = config
+        self._arithmetic = arithmetic = config.arithmetic
         self.element_type = element_type
         self.launch_count = 0
         """Kernels launched so far: at most two for a batch that is not cut."""
         self._device = device
         self._pool = lane_pool(device, max_scratch_bytes)
         with device.new_stream().active():
-            tables = DeviceTables.upload(config, element_type, device)
+            tables = DeviceTables.upload(arithmetic, element_type, device)
         self._settings = LaunchSettings(
-            patch_size=config.patch_size,
+            patch_size=arithmetic.patch_size,
+            window_size=arithmetic.window_size,
+            temporal_copies=arithmetic.temporal_copies,
             raw_dtype=RAW_DTYPES[element_type],
-            tiles=tiles or tile_shape(config.patch_size, scale=device.tile_scale),
+            tiles=tiles or tile_shape(arithmetic.patch_size, scale=device.tile_scale),
             tables=tables,
         )
 
@@ -81,6 +84,7 @@ class CudaTransform:
         Raises:
             ValueError: pixels or memory do not have the size of the plan.
         """
+        items = [(prepared, prepared.plan_left(plan), target) for prepared, plan, target in items]
         for item in items:
             self._check(item)
         faults: list[ItemFault | None] = [None] * len(items)
@@ -112,7 +116,8 @@ class CudaTransform:
             self._pool.release()
 
     def _warm_up_item(self, *, has_alpha: bool, resizes: bool) -> BatchItem:
-        side_px = self.config.patch_size
+        arithmetic = self._arithmetic
+        side_px = arithmetic.patch_size * arithmetic.window_size
         source_px = side_px * 2 + 1 if resizes else side_px
         target = Size(side_px, side_px)
         prepared = PreparedPixels(
@@ -122,7 +127,16 @@ class CudaTransform:
             source_mode="RGBA" if has_alpha else "RGB",
             route=ResizeRoute.KERNEL,
         )
-        plan = ImagePlan(Size(source_px, source_px), target, Padding(0, 0), GridTHW(1, 1, 1), 1, side_px)
+        plan = ImagePlan(
+            Size(source_px, source_px),
+            target,
+            Padding(0, 0),
+            GridTHW(1, arithmetic.window_size, arithmetic.window_size),
+            1,
+            arithmetic.patch_size,
+            arithmetic.temporal_copies,
+            arithmetic.window_size,
+        )
         return prepared, plan, np.empty(plan.feature_bytes(self.element_type), np.uint8)
 
     def _check(self, item: BatchItem) -> None:
@@ -142,7 +156,7 @@ class CudaTransform:
             index,
             plan,
             Size(width_px, height_px),
-            self.config.resample_kernel,
+            self._arithmetic,
             has_alpha=prepared.has_alpha,
             element_bytes=self.element_type.itemsize,
         )

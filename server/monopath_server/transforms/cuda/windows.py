@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monopath_server.transforms.coefficients import resample_weights
+from monopath_server.transforms.coefficients import PILLOW_BICUBIC, WeightRule, resample_weights
 
-__all__ = ["UNROLL", "AxisWindows", "axis_windows"]
+__all__ = ["UNROLL", "AxisKey", "AxisWindows", "axis_windows"]
 
 UNROLL = 2
 """Taps per step of the device's loops; tap counts are padded to a multiple of it with weights of zero."""
 
 _CACHED_AXES = 128
+
+AxisKey: TypeAlias = tuple[int, int, WeightRule]
+"""Source count, target count, and the rule of the weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,17 @@ class AxisWindows:
 
     source_count: int
     target_count: int
+    rule: WeightRule
     tap_count: int
     starts: NDArray[np.int32]
     """[target_count]: first source pixel of each window, never falling from one target to the next."""
     coefficients: NDArray[np.int32]
     """[target_count * (1 + tap_count)]: `starts`, then the weights tap by tap, so that neighbours read neighbours."""
+
+    @property
+    def key(self) -> AxisKey:
+        """What decides the coefficients."""
+        return self.source_count, self.target_count, self.rule
 
     def source_range(self, begin: int, end: int) -> tuple[int, int]:
         """Source pixels [first, last + 1) that the target pixels [begin, end) read; empty for an empty range."""
@@ -38,12 +48,12 @@ class AxisWindows:
 
 
 @functools.lru_cache(maxsize=_CACHED_AXES)
-def axis_windows(source_count: int, target_count: int) -> AxisWindows:
+def axis_windows(source_count: int, target_count: int, rule: WeightRule = PILLOW_BICUBIC) -> AxisWindows:
     """Move the windows of `resample_weights` to the left so that all have one tap count and none leaves the axis.
 
     An axis shorter than the tap count is left through its end; the weights there are zero.
     """
-    weights = resample_weights(source_count, target_count)
+    weights = resample_weights(source_count, target_count, rule)
     tap_count = -(-weights.tap_count // UNROLL) * UNROLL
     starts = np.maximum(np.minimum(weights.first, source_count - tap_count), 0).astype(np.int32)
     shift = weights.first - starts
@@ -55,4 +65,4 @@ def axis_windows(source_count: int, target_count: int) -> AxisWindows:
     coefficients = np.concatenate([starts, moved.reshape(-1)])
     for array in (starts, coefficients):
         array.setflags(write=False)
-    return AxisWindows(source_count, target_count, tap_count, starts, coefficients)
+    return AxisWindows(source_count, target_count, rule, tap_count, starts, coefficients)

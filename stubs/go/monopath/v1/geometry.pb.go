@@ -36,7 +36,8 @@ type ImagePlan struct {
 	GridThw *GridThw `protobuf:"bytes,4,opt,name=grid_thw,json=gridThw,proto3" json:"grid_thw,omitempty"`
 	// Tokens that the encoder's output will have for this image.
 	TokenCount uint32 `protobuf:"varint,5,opt,name=token_count,json=tokenCount,proto3" json:"token_count,omitempty"`
-	// The tensor that will follow, exactly: rows, channels, patch height, patch width. Absent where no element type was asked.
+	// The tensor that will follow, exactly: rows, channels, patch height, patch width; where rows hold several frames, these come
+	// behind the channels. Absent where no element type was asked.
 	Features *TensorSpec `protobuf:"bytes,6,opt,name=features,proto3" json:"features,omitempty"`
 }
 
@@ -230,7 +231,8 @@ func (x *Padding) GetBottomPx() uint32 {
 	return 0
 }
 
-// A patch grid, in patches (not merged tokens). Rows of features are in raster order: time, then height, then width.
+// A patch grid, in patches (not merged tokens). Rows of features are in raster order: time, then height, then width; for
+// families whose message says so, they are grouped by the windows that become one token.
 type GridThw struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache

@@ -8,12 +8,13 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from monopath import Orientation, ResampleKernel
+from monopath import Alpha, Orientation, ResampleKernel
 from monopath._arguments import ProcessorArguments
 from monopath.cli.faults import UserFault
 
 __all__ = [
     "DEFAULT_PRESET",
+    "AlphaOption",
     "ConfigOption",
     "JsonOption",
     "OrientationOption",
@@ -50,7 +51,7 @@ PresetOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="A processor config that the server has: kimi-k2.5, kimi-k3, or another that `monopath capabilities` "
+        help="A processor config that the server has: kimi-k2.5, qwen3-vl, or another that `monopath capabilities` "
         "lists.",
         show_default=DEFAULT_PRESET,
     ),
@@ -66,12 +67,19 @@ ConfigOption: TypeAlias = Annotated[
 ResampleKernelOption: TypeAlias = Annotated[
     ResampleKernel | None,
     typer.Option(
-        help="The resize arithmetic, to the bit: that of the Pillow release named.", show_default="the config's own"
+        help="The resize arithmetic, to the bit: that of the Pillow release named, or torchvision's.",
+        show_default="the config's own",
     ),
 ]
 OrientationOption: TypeAlias = Annotated[
     Orientation | None,
     typer.Option(help="What to do with an EXIF orientation.", show_default="the config's own"),
+]
+AlphaOption: TypeAlias = Annotated[
+    Alpha | None,
+    typer.Option(
+        help="What becomes of an alpha channel, in families that have the choice.", show_default="the config's own"
+    ),
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON object a line instead of a table.")]
 
@@ -84,6 +92,7 @@ class ProcessorChoice:
     checkpoint_json: str | None
     resample_kernel: ResampleKernel | None
     orientation: Orientation | None
+    alpha: Alpha | None = None
 
     @property
     def arguments(self) -> ProcessorArguments:
@@ -93,6 +102,7 @@ class ProcessorChoice:
             "checkpoint_json": self.checkpoint_json,
             "resample_kernel": self.resample_kernel,
             "orientation": self.orientation,
+            "alpha": self.alpha,
         }
 
 
@@ -101,13 +111,14 @@ def choose_processor(
     config: Path | None,
     resample_kernel: ResampleKernel | None,
     orientation: Orientation | None,
+    alpha: Alpha | None,
 ) -> ProcessorChoice:
     """Return what was chosen. Raises UserFault for two configs, and for a file that cannot be read."""
     if config is None:
-        return ProcessorChoice(preset or DEFAULT_PRESET, None, resample_kernel, orientation)
+        return ProcessorChoice(preset or DEFAULT_PRESET, None, resample_kernel, orientation, alpha)
     if preset is not None:
         raise UserFault("Expected --preset or --config, got both")
-    return ProcessorChoice(None, read_text(config, "--config"), resample_kernel, orientation)
+    return ProcessorChoice(None, read_text(config, "--config"), resample_kernel, orientation, alpha)
 
 
 def read_text(path: Path, option: str) -> str:

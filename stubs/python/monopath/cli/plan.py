@@ -13,6 +13,7 @@ from monopath import EncoderRankLoad, Orientation, PlannedImage, PlanReply
 from monopath.cli.connection import connected
 from monopath.cli.faults import ExitCode, UserFault, needs_server
 from monopath.cli.options import (
+    AlphaOption,
     ConfigOption,
     JsonOption,
     OrientationOption,
@@ -56,6 +57,7 @@ def plan(
     config: ConfigOption = None,
     resample_kernel: ResampleKernelOption = None,
     orientation: OrientationOption = None,
+    alpha: AlphaOption = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -65,7 +67,7 @@ def plan(
     config; 3: no server answers.
     """
     sized = [_sized(text, orientation) for text in images]
-    choice = choose_processor(preset, config, resample_kernel, orientation)
+    choice = choose_processor(preset, config, resample_kernel, orientation, alpha)
     with connected(server) as client:
         reply = client.plan(
             [entry.size for entry in sized],

@@ -18,6 +18,7 @@ from monopath.cli.connection import connected
 from monopath.cli.faults import ExitCode, UserFault
 from monopath.cli.features_file import FeaturesFile
 from monopath.cli.options import (
+    AlphaOption,
     ConfigOption,
     JsonOption,
     OrientationOption,
@@ -72,6 +73,7 @@ def preprocess(
     shared_memory_dir: SharedMemoryDirectoryOption = None,
     resample_kernel: ResampleKernelOption = None,
     orientation: OrientationOption = None,
+    alpha: AlphaOption = None,
     server: ServerOption = None,
     out: Annotated[
         Path | None,
@@ -93,7 +95,7 @@ def preprocess(
     wire_path = PreprocessingPath[path.name]
     reports = [ImageReport(number, file, wire_path) for number, file in enumerate(images, start=1)]
     check_files(images)
-    choice = choose_processor(preset, config, resample_kernel, orientation)
+    choice = choose_processor(preset, config, resample_kernel, orientation, alpha)
     features_file = None if out is None else FeaturesFile(out)
     output = ReportOutput(reports, as_json=json)
     metadata = {"path": str(wire_path)}

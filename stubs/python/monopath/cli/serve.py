@@ -58,7 +58,7 @@ from monopath_server.media.limits import ImageLimits
 from monopath_server.settings import Settings
 
 if TYPE_CHECKING:
-    from monopath_server.processors.kimi.config import KimiConfig
+    from monopath_server.processors.family import ProcessorConfig
 
 __all__ = ["serve"]
 
@@ -155,12 +155,12 @@ def _run(settings: Settings, on_ready: Callable[[str], None]) -> None:
         raise UserFault(f"This installation cannot serve: {error}", ExitCode.FAILED) from None
 
 
-def _read_presets(files: list[PresetFile]) -> dict[str, KimiConfig]:
+def _read_presets(files: list[PresetFile]) -> dict[str, ProcessorConfig]:
     """Read all files. Raises UserFault with what is wrong in any of them."""
     from monopath_server.faults import ConfigFault
-    from monopath_server.processors.kimi.checkpoint_json import parse_checkpoint_json
+    from monopath_server.processors.checkpoint_json import parse_checkpoint_json
 
-    presets: dict[str, KimiConfig] = {}
+    presets: dict[str, ProcessorConfig] = {}
     faults: list[str] = []
     for file in files:
         if file.name in presets:

@@ -53,7 +53,7 @@ PresetFilesOption: TypeAlias = Annotated[
         envvar="MONOPATH_PRESET",
         metavar="NAME=FILE",
         parser=parse_preset,
-        help="Have the preprocessor_config.json FILE under NAME, besides kimi-k2.5 and kimi-k3. May be given many "
+        help="Have the preprocessor_config.json FILE under NAME, besides those of the families. May be given many "
         "times (in the environment: separated by spaces). A file with wrong keys ends the start with exit code 2 and "
         "the list of them.",
         show_default=False,

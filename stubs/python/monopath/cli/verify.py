@@ -38,7 +38,7 @@ def verify(
             "--preset",
             metavar="NAME",
             help="A config that the server has. May be given many times.",
-            show_default="kimi-k2.5 and kimi-k3",
+            show_default="one of each released config",
         ),
     ] = None,
     configs: Annotated[
@@ -54,7 +54,8 @@ def verify(
         list[ResampleKernel] | None,
         typer.Option(
             "--kernel",
-            help="The resize arithmetic: that of the Pillow release named. May be given many times.",
+            help="The resize arithmetic: that of the Pillow release named, or torchvision's. May be given many times; "
+            "a family takes those that it has.",
             show_default="all",
         ),
     ] = None,
@@ -100,11 +101,10 @@ def verify(
     arguments, files or config; 3: no server answers.
     """
     # First, since it says in words where the server package is missing.
-    from monopath.cli.verify_configs import checked_configs, with_small_limits
+    from monopath.cli.verify_configs import checked_configs, distinct_presets, with_small_limits
     from monopath.cli.verify_images import evenly_spread, file_subjects, generated_subjects
     from monopath.cli.verify_output import write_json, write_table
     from monopath.cli.verify_runs import Scope, planned_groups
-    from monopath_server.reference import RELEASED_PRESETS
 
     files = evenly_spread(file_subjects(images or []), limit)
     wanted = None if paths is None else [PreprocessingPath[path.name] for path in dict.fromkeys(paths)]
@@ -112,7 +112,7 @@ def verify(
     started_seconds = time.perf_counter()
     with _connected(server, wanted, interpreter=interpreter) as client:
         if presets is None:
-            presets = [] if configs else list(RELEASED_PRESETS)
+            presets = [] if configs else distinct_presets()
         checked = checked_configs(client, dict.fromkeys(presets), dict.fromkeys(configs or []), orientation)
         if not images:
             checked = [each for config in checked for each in (config, with_small_limits(config))]

@@ -9,22 +9,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from monopath import Client, Orientation, Preset, ResampleKernel
+from monopath import Alpha, Client, Orientation, ResampleKernel
 from monopath._arguments import ProcessorArguments
 from monopath.cli.faults import UserFault, needs_server
 from monopath.cli.options import read_text
-from monopath.v1 import config_pb2
+from monopath.cli.verify_presets import alpha_of, checkpoint_of
 
 try:
-    from monopath_server.reference import RELEASED_PRESETS, ReferenceConfig
+    from monopath_server.reference import RELEASED_PRESETS, AnyReference, ReferenceConfig, reference_config
+    from monopath_server.reference.windowed import WindowedReference
 except ModuleNotFoundError as error:
     raise needs_server("`monopath verify`", error) from None
 
-__all__ = ["CheckedConfig", "checked_configs", "with_small_limits"]
+__all__ = ["CheckedConfig", "checked_configs", "distinct_presets", "with_small_limits"]
 
 _SMALL_LIMITS: Mapping[str, Any] = MappingProxyType(
     {"in_patch_limit": 6, "patch_limit_on_one_side": 8, "fixed_output_tokens": None}
 )
+_SMALL_TOKEN_COUNTS = (2, 6)
+"""Fewest and most tokens, for families that have such bounds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,15 +40,28 @@ class CheckedConfig:
     """The keys of a `preprocessor_config.json`, flat."""
     orientation: Orientation = Orientation.KEEP
     is_small: bool = False
+    alpha: Alpha = Alpha.DROP
+    """Of the reference; the server is told by the config itself."""
+
+    @property
+    def resizes_most(self) -> bool:
+        """Whether small images are resized without small limits: such families enlarge."""
+        return isinstance(self.reference(ResampleKernel.PILLOW_13), WindowedReference)
+
+    @property
+    def kernels(self) -> tuple[ResampleKernel, ...]:
+        """The resize arithmetics that the family has."""
+        pillow = tuple(kernel for kernel in ResampleKernel if kernel is not ResampleKernel.ATEN_U8)
+        return tuple(ResampleKernel) if self.resizes_most else pillow
 
     def arguments(self, kernel: ResampleKernel) -> ProcessorArguments:
         """Return what opens a stream under this config and resize arithmetic."""
         return {**self.processor, "resample_kernel": kernel, "orientation": self.orientation}
 
-    def reference(self, kernel: ResampleKernel) -> ReferenceConfig:
+    def reference(self, kernel: ResampleKernel) -> AnyReference:
         """Return the same for the reference. Raises UserFault for a config that it cannot read."""
         try:
-            return ReferenceConfig.from_checkpoint_json(self.checkpoint, kernel.name, self.orientation.name)
+            return reference_config(self.checkpoint, kernel.name, self.orientation.name, self.alpha.name)
         except (ValueError, TypeError, KeyError) as error:
             raise UserFault(f"The reference cannot read the config {self.name}: {error}") from None
 
@@ -62,8 +78,9 @@ def checked_configs(
     for name in presets:
         # Also for a name that the server lacks: that is its to refuse.
         client.plan([(1, 1)], preset=name)
-        checkpoint = RELEASED_PRESETS.get(name) or _checkpoint(of_server[name])
-        configs.append(CheckedConfig(name, {"preset": name}, checkpoint, orientation))
+        checkpoint = RELEASED_PRESETS.get(name) or checkpoint_of(of_server[name].processor)
+        alpha = alpha_of(of_server[name].processor)
+        configs.append(CheckedConfig(name, {"preset": name}, checkpoint, orientation, alpha=alpha))
     for file in files:
         text = read_text(file, "--config")
         client.plan([(1, 1)], checkpoint_json=text)
@@ -72,19 +89,51 @@ def checked_configs(
     return configs
 
 
+def distinct_presets() -> list[str]:
+    """Return names of released configs, each config once."""
+    names: dict[str, str] = {}
+    for name, checkpoint in RELEASED_PRESETS.items():
+        names.setdefault(json.dumps(checkpoint, sort_keys=True), name)
+    return list(names.values())
+
+
 def with_small_limits(config: CheckedConfig) -> CheckedConfig:
     """Return the config with limits so small that most small images are resized."""
-    checkpoint = {**config.checkpoint, **_SMALL_LIMITS}
-    # The limit of a side is in patches; the padding must leave it whole tokens.
-    merge_size = config.reference(ResampleKernel.PILLOW_13).merge_kernel_size
-    checkpoint["patch_limit_on_one_side"] = -(-int(_SMALL_LIMITS["patch_limit_on_one_side"]) // merge_size) * merge_size
+    checkpoint = dict(config.checkpoint)
+    reference = config.reference(ResampleKernel.PILLOW_13)
+    nested: Mapping[str, Any] = checkpoint
+    if isinstance(reference, ReferenceConfig):
+        checkpoint.update(_SMALL_LIMITS)
+        # The limit of a side is in patches; the padding must leave it whole tokens.
+        merge_size = reference.merge_kernel_size
+        side_limit = int(_SMALL_LIMITS["patch_limit_on_one_side"])
+        checkpoint["patch_limit_on_one_side"] = -(-side_limit // merge_size) * merge_size
+        nested = {"media_proc_cfg": checkpoint}
+    elif isinstance(reference, WindowedReference):
+        _set_small_areas(checkpoint, reference)
+    else:
+        checkpoint["in_token_limit"] = _SMALL_LIMITS["in_patch_limit"]
     return replace(
         config,
         name=f"{config.name}/small",
-        processor={"checkpoint_json": json.dumps({"media_proc_cfg": checkpoint})},
+        processor={"checkpoint_json": json.dumps(nested)},
         checkpoint=checkpoint,
         is_small=True,
+        alpha=Alpha.DROP,
     )
+
+
+def _set_small_areas(checkpoint: dict[str, Any], reference: WindowedReference) -> None:
+    fewest, most = _SMALL_TOKEN_COUNTS
+    if reference.rule == "glm_next":
+        checkpoint.update(min_image_tokens=fewest, max_image_tokens=most)
+        return
+    token_px = (reference.patch_size * reference.merge_size) ** 2
+    if reference.rule == "glm":
+        token_px *= reference.temporal_patch_size
+    for key in ("min_pixels", "max_pixels"):
+        checkpoint.pop(key, None)
+    checkpoint["size"] = {"shortest_edge": fewest * token_px, "longest_edge": most * token_px}
 
 
 def _flat(text: str, file: Path) -> Mapping[str, Any]:
@@ -92,36 +141,8 @@ def _flat(text: str, file: Path) -> Mapping[str, Any]:
         parsed = json.loads(text)
     except ValueError as error:
         raise UserFault(f"--config: expected JSON in {file}: {error}") from None
-    nested = parsed.get("media_proc_cfg", parsed) if isinstance(parsed, dict) else None
+    nested = parsed.get("image_processor", parsed) if isinstance(parsed, dict) else None
+    nested = nested.get("media_proc_cfg", nested) if isinstance(nested, dict) else None
     if not isinstance(nested, dict):
         raise UserFault(f"--config: expected a JSON object in {file}, got {type(parsed).__name__}")
     return nested
-
-
-def _checkpoint(preset: Preset) -> Mapping[str, Any]:
-    """Write down a preset that only the server knows, in the words of a `preprocessor_config.json`."""
-    kimi = preset.processor.kimi
-    checkpoint: dict[str, Any] = {
-        "patch_size": kimi.patch_size,
-        "merge_kernel_size": kimi.merge_kernel_size,
-        "in_patch_limit": kimi.in_patch_limit,
-        "patch_limit_on_one_side": kimi.patch_limit_on_one_side,
-        "fixed_output_tokens": kimi.fixed_output_tokens if kimi.HasField("fixed_output_tokens") else None,
-        "image_mean": _channel_values(kimi.image_mean),
-        "image_std": _channel_values(kimi.image_std),
-    }
-    if kimi.HasField("transparent_bg_fill_stage"):
-        stage = config_pb2.TransparentFillStage.Name(kimi.transparent_bg_fill_stage)
-        checkpoint["transparent_bg_fill_stage"] = stage.removeprefix("TRANSPARENT_FILL_STAGE_").lower()
-    if kimi.HasField("transparent_bg_config"):
-        background = kimi.transparent_bg_config
-        pattern = config_pb2.BackgroundPattern.Name(background.pattern).removeprefix("BACKGROUND_PATTERN_").lower()
-        checkpoint["transparent_bg_config"] = {
-            "pattern": pattern,
-            **{field.name: value for field, value in background.ListFields() if field.name.startswith("chessboard_")},
-        }
-    return checkpoint
-
-
-def _channel_values(values: config_pb2.ChannelValues) -> list[float]:
-    return [values.red, values.green, values.blue]

@@ -70,7 +70,7 @@ def byte_difference(image: str, expected: NDArray[Any], found: FeatureArray) -> 
         return None
     differs = expected_bytes != found_bytes
     offset_bytes = int(differs.argmax())
-    row, channel, y, x = (int(at) for at in np.unravel_index(offset_bytes // expected.itemsize, expected.shape))
+    row, channel, *_, y, x = (int(at) for at in np.unravel_index(offset_bytes // expected.itemsize, expected.shape))
     return Difference(
         image,
         "bytes",

@@ -11,7 +11,7 @@ from monopath.cli.verify_configs import CheckedConfig
 from monopath.cli.verify_images import Subject
 
 try:
-    from monopath_server.reference.geometry import reference_plan
+    from monopath_server.reference import reference_plan
 except ModuleNotFoundError as error:
     raise needs_server("`monopath verify`", error) from None
 
@@ -65,12 +65,16 @@ class Scope:
     data_types: Sequence[DataType]
     is_interpreted: bool = False
 
+    def kernels_of(self, config: CheckedConfig) -> list[ResampleKernel]:
+        """Return what was asked for, without the arithmetics that the config's family does not have."""
+        return [kernel for kernel in self.kernels if kernel in config.kernels]
+
     def settings(self) -> list[Setting]:
         """Return all settings, in the order of the table."""
         return [
             Setting(config, kernel, data_type)
             for config in self.configs
-            for kernel in self.kernels
+            for kernel in self.kernels_of(config)
             for data_type in self.data_types
         ]
 
@@ -78,14 +82,14 @@ class Scope:
 def planned_groups(scope: Scope) -> list[Group]:
     """Return all streams, without those that would have no image.
 
-    Files go through every setting. So do images of the built-in set, but for three savings: one that a config does not
-    resize takes one order of the resize instead of all; LOCAL, which makes no features of its own, and the interpreter,
-    which is very slow, take the crossed selection.
+    Files go through every setting. So do images of the built-in set, but for savings: one that a config does not resize
+    takes one order of the resize instead of all; LOCAL, which makes no features of its own, the interpreter, which is
+    very slow, and families that resize nearly every image take the crossed selection.
     """
     selections = {path: _selection(scope, path) for path in scope.paths}
     groups = []
     for config in scope.configs:
-        for kernel in scope.kernels:
+        for kernel in scope.kernels_of(config):
             runs = tuple(
                 Run(path, setting, tuple(subjects))
                 for path in scope.paths
@@ -114,16 +118,20 @@ def _is_quick(subject: Subject) -> bool:
 def _thorough(scope: Scope) -> Mapping[Setting, Sequence[Subject]]:
     selection: dict[Setting, Sequence[Subject]] = {}
     for config in scope.configs:
+        if config.resizes_most:
+            continue
+        kernels = scope.kernels_of(config)
         resized = {subject.index for subject in scope.subjects if _is_resized(subject, config)}
-        for turn, kernel in enumerate(scope.kernels):
+        for turn, kernel in enumerate(kernels):
             subjects = [
                 subject
                 for subject in scope.subjects
                 # Where nothing is resized the order is nothing either; images take turns, so that each order has some.
-                if subject.index in resized or subject.index % len(scope.kernels) == turn
+                if subject.index in resized or subject.index % len(kernels) == turn
             ]
             selection.update({Setting(config, kernel, data_type): subjects for data_type in scope.data_types})
-    return selection
+    crossing = [setting for setting in scope.settings() if setting.config.resizes_most]
+    return {**selection, **crossed(scope.subjects, crossing)}
 
 
 def _is_resized(subject: Subject, config: CheckedConfig) -> bool:
@@ -140,12 +148,14 @@ def _is_resized(subject: Subject, config: CheckedConfig) -> bool:
 def _crossed_settings(scope: Scope) -> list[Setting]:
     """Return the settings that a kind of image is crossed with.
 
-    Small limits have all orders. Released limits resize no small image, so there each element type has one order.
+    Small limits have all orders, and so have families that enlarge. Other released limits resize no small image, so
+    there each element type has one order.
     """
-    thorough = [setting for setting in scope.settings() if setting.config.is_small]
+    thorough = [setting for setting in scope.settings() if setting.config.is_small or setting.config.resizes_most]
     single = [
-        Setting(config, scope.kernels[(number + turn) % len(scope.kernels)], data_type)
+        Setting(config, kernels[(number + turn) % len(kernels)], data_type)
         for turn, config in enumerate(config for config in scope.configs if not config.is_small)
+        if not config.resizes_most and (kernels := scope.kernels_of(config))
         for number, data_type in enumerate(scope.data_types)
     ]
     return thorough + single

@@ -35,10 +35,13 @@ class _ResampleKernelEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper.
     """Pillow 12.2 and 12.3: vertical first for images over 100 times as high as wide that lose height."""
     RESAMPLE_KERNEL_PILLOW_13: _ResampleKernel.ValueType  # 3
     """Pillow 13: vertical first where the height shrinks by more than twice what the width does."""
+    RESAMPLE_KERNEL_ATEN_U8: _ResampleKernel.ValueType  # 4
+    """torchvision's resize of uint8 on a CPU, antialiased: weights of 15 bits and a sign, horizontal first."""
 
 class ResampleKernel(_ResampleKernel, metaclass=_ResampleKernelEnumTypeWrapper):
-    """The resize arithmetic, to the bit: that of `Image.resize(..., BICUBIC)` of the Pillow releases named. They differ in
-    which axis is filtered first. Honoured whatever Pillow the server has.
+    """The resize arithmetic, to the bit: that of `Image.resize(..., BICUBIC)` of the Pillow releases named, which differ in which
+    axis is filtered first, or torchvision's. Honoured whatever the server has installed. With it goes the normalisation of the
+    same backend, where a family's own code has two of them.
     """
 
 RESAMPLE_KERNEL_UNSPECIFIED: ResampleKernel.ValueType  # 0
@@ -49,6 +52,8 @@ RESAMPLE_KERNEL_PILLOW_12_2: ResampleKernel.ValueType  # 2
 """Pillow 12.2 and 12.3: vertical first for images over 100 times as high as wide that lose height."""
 RESAMPLE_KERNEL_PILLOW_13: ResampleKernel.ValueType  # 3
 """Pillow 13: vertical first where the height shrinks by more than twice what the width does."""
+RESAMPLE_KERNEL_ATEN_U8: ResampleKernel.ValueType  # 4
+"""torchvision's resize of uint8 on a CPU, antialiased: weights of 15 bits and a sign, horizontal first."""
 Global___ResampleKernel: typing_extensions.TypeAlias = ResampleKernel
 
 class _OrientationPolicy:
@@ -74,6 +79,30 @@ ORIENTATION_POLICY_KEEP: OrientationPolicy.ValueType  # 1
 ORIENTATION_POLICY_APPLY: OrientationPolicy.ValueType  # 2
 """Apply it once, before sizes are taken."""
 Global___OrientationPolicy: typing_extensions.TypeAlias = OrientationPolicy
+
+class _AlphaPolicy:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _AlphaPolicyEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_AlphaPolicy.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    ALPHA_POLICY_UNSPECIFIED: _AlphaPolicy.ValueType  # 0
+    """Not a policy. Refused."""
+    ALPHA_POLICY_DROP: _AlphaPolicy.ValueType  # 1
+    """It is dropped: transparent pixels have the colour that is stored for them."""
+    ALPHA_POLICY_WHITE: _AlphaPolicy.ValueType  # 2
+    """Pixels are composited on white, rounded to the nearest."""
+
+class AlphaPolicy(_AlphaPolicy, metaclass=_AlphaPolicyEnumTypeWrapper):
+    """What becomes of an alpha channel, in families whose processor reads RGB."""
+
+ALPHA_POLICY_UNSPECIFIED: AlphaPolicy.ValueType  # 0
+"""Not a policy. Refused."""
+ALPHA_POLICY_DROP: AlphaPolicy.ValueType  # 1
+"""It is dropped: transparent pixels have the colour that is stored for them."""
+ALPHA_POLICY_WHITE: AlphaPolicy.ValueType  # 2
+"""Pixels are composited on white, rounded to the nearest."""
+Global___AlphaPolicy: typing_extensions.TypeAlias = AlphaPolicy
 
 class _BackgroundPattern:
     ValueType = typing.NewType("ValueType", builtins.int)
@@ -164,6 +193,10 @@ class ProcessorConfig(google.protobuf.message.Message):
     CHECKPOINT_FIELD_NUMBER: builtins.int
     PRESET_FIELD_NUMBER: builtins.int
     KIMI_FIELD_NUMBER: builtins.int
+    QWEN_VL_FIELD_NUMBER: builtins.int
+    KIMI_VL_FIELD_NUMBER: builtins.int
+    GLM_VL_FIELD_NUMBER: builtins.int
+    GLM_NEXT_FIELD_NUMBER: builtins.int
     @property
     def checkpoint(self) -> Global___CheckpointConfig:
         """The JSON text that ships with a checkpoint."""
@@ -176,43 +209,74 @@ class ProcessorConfig(google.protobuf.message.Message):
     def kimi(self) -> Global___KimiConfig:
         """Typed: Kimi-K2.5, Kimi-K3 and others that cut NaViT patch grids."""
 
+    @property
+    def qwen_vl(self) -> Global___QwenVlConfig:
+        """Typed: Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5."""
+
+    @property
+    def kimi_vl(self) -> Global___KimiVlConfig:
+        """Typed: Kimi-VL."""
+
+    @property
+    def glm_vl(self) -> Global___GlmVlConfig:
+        """Typed: GLM-4.1V, GLM-4.5V, GLM-4.6V, GLM-OCR."""
+
+    @property
+    def glm_next(self) -> Global___GlmNextConfig:
+        """Typed: GLM5-Next."""
+
     def __init__(
         self,
         *,
         checkpoint: Global___CheckpointConfig | None = ...,
         preset: Global___PresetConfig | None = ...,
         kimi: Global___KimiConfig | None = ...,
+        qwen_vl: Global___QwenVlConfig | None = ...,
+        kimi_vl: Global___KimiVlConfig | None = ...,
+        glm_vl: Global___GlmVlConfig | None = ...,
+        glm_next: Global___GlmNextConfig | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["checkpoint", b"checkpoint", "kimi", b"kimi", "preset", b"preset", "source", b"source"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["checkpoint", b"checkpoint", "kimi", b"kimi", "preset", b"preset", "source", b"source"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["source", b"source"]) -> typing.Literal["checkpoint", "preset", "kimi"] | None: ...
+    def HasField(self, field_name: typing.Literal["checkpoint", b"checkpoint", "glm_next", b"glm_next", "glm_vl", b"glm_vl", "kimi", b"kimi", "kimi_vl", b"kimi_vl", "preset", b"preset", "qwen_vl", b"qwen_vl", "source", b"source"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["checkpoint", b"checkpoint", "glm_next", b"glm_next", "glm_vl", b"glm_vl", "kimi", b"kimi", "kimi_vl", b"kimi_vl", "preset", b"preset", "qwen_vl", b"qwen_vl", "source", b"source"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["source", b"source"]) -> typing.Literal["checkpoint", "preset", "kimi", "qwen_vl", "kimi_vl", "glm_vl", "glm_next"] | None: ...
 
 Global___ProcessorConfig: typing_extensions.TypeAlias = ProcessorConfig
 
 @typing.final
 class CheckpointConfig(google.protobuf.message.Message):
-    """A `preprocessor_config.json`, as it ships with a checkpoint."""
+    """A `preprocessor_config.json`, as it ships with a checkpoint. Of one that has a `processor_config.json` too, send that: its
+    `image_processor` object counts, as it does for the model's own code. The family is found in the file's
+    `image_processor_type`, or in keys that one family alone has; an unknown one is refused.
+    """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     PREPROCESSOR_CONFIG_JSON_FIELD_NUMBER: builtins.int
     RESAMPLE_KERNEL_FIELD_NUMBER: builtins.int
     ORIENTATION_POLICY_FIELD_NUMBER: builtins.int
+    ALPHA_POLICY_FIELD_NUMBER: builtins.int
     preprocessor_config_json: builtins.str
-    """The file's text, unchanged. Unknown keys are warnings in `Ready`; missing and wrong ones refuse the stream."""
+    """The file's text, unchanged. Unknown keys are warnings in `Ready`, as are absent ones for which the family's own code has a
+    default; missing and wrong ones refuse the stream.
+    """
     resample_kernel: Global___ResampleKernel.ValueType
-    """Order and rounding of the resize, which such files do not name. Absent: PILLOW_13."""
+    """Order and rounding of the resize, which such files do not name. Absent: the family's own, given with its message."""
     orientation_policy: Global___OrientationPolicy.ValueType
     """What to do with an image's EXIF orientation. Absent: KEEP, as these checkpoints do."""
+    alpha_policy: Global___AlphaPolicy.ValueType
+    """What becomes of an alpha channel. Absent: the family's own. Refused for families that have no such choice."""
     def __init__(
         self,
         *,
         preprocessor_config_json: builtins.str = ...,
         resample_kernel: Global___ResampleKernel.ValueType | None = ...,
         orientation_policy: Global___OrientationPolicy.ValueType | None = ...,
+        alpha_policy: Global___AlphaPolicy.ValueType | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "orientation_policy", b"orientation_policy", "resample_kernel", b"resample_kernel"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "orientation_policy", b"orientation_policy", "preprocessor_config_json", b"preprocessor_config_json", "resample_kernel", b"resample_kernel"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "alpha_policy", b"alpha_policy", "orientation_policy", b"orientation_policy", "resample_kernel", b"resample_kernel"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "alpha_policy", b"alpha_policy", "orientation_policy", b"orientation_policy", "preprocessor_config_json", b"preprocessor_config_json", "resample_kernel", b"resample_kernel"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_alpha_policy", b"_alpha_policy"]) -> typing.Literal["alpha_policy"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_orientation_policy", b"_orientation_policy"]) -> typing.Literal["orientation_policy"] | None: ...
     @typing.overload
@@ -229,21 +293,27 @@ class PresetConfig(google.protobuf.message.Message):
     NAME_FIELD_NUMBER: builtins.int
     RESAMPLE_KERNEL_FIELD_NUMBER: builtins.int
     ORIENTATION_POLICY_FIELD_NUMBER: builtins.int
+    ALPHA_POLICY_FIELD_NUMBER: builtins.int
     name: builtins.str
     """One of the names that `GetCapabilities` lists, e.g. "kimi-k3"."""
     resample_kernel: Global___ResampleKernel.ValueType
     """Order and rounding of the resize. Absent: the preset's own."""
     orientation_policy: Global___OrientationPolicy.ValueType
     """What to do with an image's EXIF orientation. Absent: the preset's own."""
+    alpha_policy: Global___AlphaPolicy.ValueType
+    """What becomes of an alpha channel. Absent: the preset's own. Refused for families that have no such choice."""
     def __init__(
         self,
         *,
         name: builtins.str = ...,
         resample_kernel: Global___ResampleKernel.ValueType | None = ...,
         orientation_policy: Global___OrientationPolicy.ValueType | None = ...,
+        alpha_policy: Global___AlphaPolicy.ValueType | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "orientation_policy", b"orientation_policy", "resample_kernel", b"resample_kernel"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "name", b"name", "orientation_policy", b"orientation_policy", "resample_kernel", b"resample_kernel"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "alpha_policy", b"alpha_policy", "orientation_policy", b"orientation_policy", "resample_kernel", b"resample_kernel"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "alpha_policy", b"alpha_policy", "name", b"name", "orientation_policy", b"orientation_policy", "resample_kernel", b"resample_kernel"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_alpha_policy", b"_alpha_policy"]) -> typing.Literal["alpha_policy"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_orientation_policy", b"_orientation_policy"]) -> typing.Literal["orientation_policy"] | None: ...
     @typing.overload
@@ -281,7 +351,7 @@ class KimiConfig(google.protobuf.message.Message):
     transparent_bg_fill_stage: Global___TransparentFillStage.ValueType
     """When the background is put behind. Absent: BEFORE_RESIZE, the checkpoint code's own default."""
     resample_kernel: Global___ResampleKernel.ValueType
-    """Order and rounding of the resize. Absent: PILLOW_13."""
+    """Order and rounding of the resize, one of the PILLOW kernels. Absent: PILLOW_13."""
     orientation_policy: Global___OrientationPolicy.ValueType
     """What to do with an image's EXIF orientation. Absent: KEEP, as these checkpoints do."""
     @property
@@ -331,6 +401,299 @@ class KimiConfig(google.protobuf.message.Message):
     def WhichOneof(self, oneof_group: typing.Literal["_transparent_bg_fill_stage", b"_transparent_bg_fill_stage"]) -> typing.Literal["transparent_bg_fill_stage"] | None: ...
 
 Global___KimiConfig: typing_extensions.TypeAlias = KimiConfig
+
+@typing.final
+class QwenVlConfig(google.protobuf.message.Message):
+    """The processor of Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5 for still images. Features have the shape
+    [rows, 3, temporal_patch_size, patch_size, patch_size], and rows are grouped by the windows of `merge_size` patches a side
+    that become one token: window rows, window columns, then the rows and columns within a window.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PATCH_SIZE_FIELD_NUMBER: builtins.int
+    TEMPORAL_PATCH_SIZE_FIELD_NUMBER: builtins.int
+    MERGE_SIZE_FIELD_NUMBER: builtins.int
+    MIN_PIXELS_FIELD_NUMBER: builtins.int
+    MAX_PIXELS_FIELD_NUMBER: builtins.int
+    IMAGE_MEAN_FIELD_NUMBER: builtins.int
+    IMAGE_STD_FIELD_NUMBER: builtins.int
+    RESAMPLE_KERNEL_FIELD_NUMBER: builtins.int
+    ALPHA_POLICY_FIELD_NUMBER: builtins.int
+    ORIENTATION_POLICY_FIELD_NUMBER: builtins.int
+    patch_size: builtins.int
+    """Side of a square patch, in pixels."""
+    temporal_patch_size: builtins.int
+    """Frames that a row of features holds; a still image is repeated so often."""
+    merge_size: builtins.int
+    """Patches per side of the square that the model merges into one token."""
+    min_pixels: builtins.int
+    """Smallest area of a resized image, in pixels; smaller images are enlarged. `size.shortest_edge` in the JSON."""
+    max_pixels: builtins.int
+    """Largest area of a resized image, in pixels; larger images are shrunk. `size.longest_edge` in the JSON."""
+    resample_kernel: Global___ResampleKernel.ValueType
+    """Order and rounding of the resize. Absent: ATEN_U8."""
+    alpha_policy: Global___AlphaPolicy.ValueType
+    """What becomes of an alpha channel. Absent: DROP."""
+    orientation_policy: Global___OrientationPolicy.ValueType
+    """What to do with an image's EXIF orientation. Absent: KEEP."""
+    @property
+    def image_mean(self) -> Global___ChannelValues:
+        """Mean of each channel, on a scale of 0 to 1."""
+
+    @property
+    def image_std(self) -> Global___ChannelValues:
+        """Standard deviation of each channel, on a scale of 0 to 1. Larger than 0."""
+
+    def __init__(
+        self,
+        *,
+        patch_size: builtins.int | None = ...,
+        temporal_patch_size: builtins.int | None = ...,
+        merge_size: builtins.int | None = ...,
+        min_pixels: builtins.int | None = ...,
+        max_pixels: builtins.int | None = ...,
+        image_mean: Global___ChannelValues | None = ...,
+        image_std: Global___ChannelValues | None = ...,
+        resample_kernel: Global___ResampleKernel.ValueType | None = ...,
+        alpha_policy: Global___AlphaPolicy.ValueType | None = ...,
+        orientation_policy: Global___OrientationPolicy.ValueType | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_max_pixels", b"_max_pixels", "_merge_size", b"_merge_size", "_min_pixels", b"_min_pixels", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "_temporal_patch_size", b"_temporal_patch_size", "alpha_policy", b"alpha_policy", "image_mean", b"image_mean", "image_std", b"image_std", "max_pixels", b"max_pixels", "merge_size", b"merge_size", "min_pixels", b"min_pixels", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel", "temporal_patch_size", b"temporal_patch_size"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_max_pixels", b"_max_pixels", "_merge_size", b"_merge_size", "_min_pixels", b"_min_pixels", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "_temporal_patch_size", b"_temporal_patch_size", "alpha_policy", b"alpha_policy", "image_mean", b"image_mean", "image_std", b"image_std", "max_pixels", b"max_pixels", "merge_size", b"merge_size", "min_pixels", b"min_pixels", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel", "temporal_patch_size", b"temporal_patch_size"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_alpha_policy", b"_alpha_policy"]) -> typing.Literal["alpha_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_max_pixels", b"_max_pixels"]) -> typing.Literal["max_pixels"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_merge_size", b"_merge_size"]) -> typing.Literal["merge_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_min_pixels", b"_min_pixels"]) -> typing.Literal["min_pixels"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_orientation_policy", b"_orientation_policy"]) -> typing.Literal["orientation_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_patch_size", b"_patch_size"]) -> typing.Literal["patch_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_resample_kernel", b"_resample_kernel"]) -> typing.Literal["resample_kernel"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_temporal_patch_size", b"_temporal_patch_size"]) -> typing.Literal["temporal_patch_size"] | None: ...
+
+Global___QwenVlConfig: typing_extensions.TypeAlias = QwenVlConfig
+
+@typing.final
+class KimiVlConfig(google.protobuf.message.Message):
+    """The processor of Kimi-VL. An image is resized in its own colour mode, padded, then turned into RGB; alpha is dropped."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PATCH_SIZE_FIELD_NUMBER: builtins.int
+    MERGE_KERNEL_SIZE_FIELD_NUMBER: builtins.int
+    IN_TOKEN_LIMIT_FIELD_NUMBER: builtins.int
+    IMAGE_MEAN_FIELD_NUMBER: builtins.int
+    IMAGE_STD_FIELD_NUMBER: builtins.int
+    RESAMPLE_KERNEL_FIELD_NUMBER: builtins.int
+    ORIENTATION_POLICY_FIELD_NUMBER: builtins.int
+    patch_size: builtins.int
+    """Side of a square patch, in pixels."""
+    merge_kernel_size: builtins.int
+    """Patches per side of the square that the model merges into one token."""
+    in_token_limit: builtins.int
+    """Most patches of an image before padding; larger images are shrunk."""
+    resample_kernel: Global___ResampleKernel.ValueType
+    """Order and rounding of the resize. Absent: PILLOW_13."""
+    orientation_policy: Global___OrientationPolicy.ValueType
+    """What to do with an image's EXIF orientation. Absent: KEEP."""
+    @property
+    def image_mean(self) -> Global___ChannelValues:
+        """Mean of each channel, on a scale of 0 to 1."""
+
+    @property
+    def image_std(self) -> Global___ChannelValues:
+        """Standard deviation of each channel, on a scale of 0 to 1. Larger than 0."""
+
+    def __init__(
+        self,
+        *,
+        patch_size: builtins.int | None = ...,
+        merge_kernel_size: builtins.int | None = ...,
+        in_token_limit: builtins.int | None = ...,
+        image_mean: Global___ChannelValues | None = ...,
+        image_std: Global___ChannelValues | None = ...,
+        resample_kernel: Global___ResampleKernel.ValueType | None = ...,
+        orientation_policy: Global___OrientationPolicy.ValueType | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_in_token_limit", b"_in_token_limit", "_merge_kernel_size", b"_merge_kernel_size", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "image_mean", b"image_mean", "image_std", b"image_std", "in_token_limit", b"in_token_limit", "merge_kernel_size", b"merge_kernel_size", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_in_token_limit", b"_in_token_limit", "_merge_kernel_size", b"_merge_kernel_size", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "image_mean", b"image_mean", "image_std", b"image_std", "in_token_limit", b"in_token_limit", "merge_kernel_size", b"merge_kernel_size", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_in_token_limit", b"_in_token_limit"]) -> typing.Literal["in_token_limit"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_merge_kernel_size", b"_merge_kernel_size"]) -> typing.Literal["merge_kernel_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_orientation_policy", b"_orientation_policy"]) -> typing.Literal["orientation_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_patch_size", b"_patch_size"]) -> typing.Literal["patch_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_resample_kernel", b"_resample_kernel"]) -> typing.Literal["resample_kernel"] | None: ...
+
+Global___KimiVlConfig: typing_extensions.TypeAlias = KimiVlConfig
+
+@typing.final
+class GlmVlConfig(google.protobuf.message.Message):
+    """The processor of GLM-4.1V, GLM-4.5V, GLM-4.6V and GLM-OCR for still images. Rows and shape are those of `QwenVlConfig`."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PATCH_SIZE_FIELD_NUMBER: builtins.int
+    TEMPORAL_PATCH_SIZE_FIELD_NUMBER: builtins.int
+    MERGE_SIZE_FIELD_NUMBER: builtins.int
+    MIN_PIXELS_FIELD_NUMBER: builtins.int
+    MAX_PIXELS_FIELD_NUMBER: builtins.int
+    IMAGE_MEAN_FIELD_NUMBER: builtins.int
+    IMAGE_STD_FIELD_NUMBER: builtins.int
+    RESAMPLE_KERNEL_FIELD_NUMBER: builtins.int
+    ALPHA_POLICY_FIELD_NUMBER: builtins.int
+    ORIENTATION_POLICY_FIELD_NUMBER: builtins.int
+    patch_size: builtins.int
+    """Side of a square patch, in pixels."""
+    temporal_patch_size: builtins.int
+    """Frames that a row of features holds; a still image is repeated so often."""
+    merge_size: builtins.int
+    """Patches per side of the square that the model merges into one token."""
+    min_pixels: builtins.int
+    """Smallest area of all `temporal_patch_size` frames together, in pixels. `size.shortest_edge` in the JSON."""
+    max_pixels: builtins.int
+    """Largest area of all `temporal_patch_size` frames together, in pixels. `size.longest_edge` in the JSON."""
+    resample_kernel: Global___ResampleKernel.ValueType
+    """Order and rounding of the resize. Absent: ATEN_U8."""
+    alpha_policy: Global___AlphaPolicy.ValueType
+    """What becomes of an alpha channel. Absent: DROP."""
+    orientation_policy: Global___OrientationPolicy.ValueType
+    """What to do with an image's EXIF orientation. Absent: KEEP."""
+    @property
+    def image_mean(self) -> Global___ChannelValues:
+        """Mean of each channel, on a scale of 0 to 1."""
+
+    @property
+    def image_std(self) -> Global___ChannelValues:
+        """Standard deviation of each channel, on a scale of 0 to 1. Larger than 0."""
+
+    def __init__(
+        self,
+        *,
+        patch_size: builtins.int | None = ...,
+        temporal_patch_size: builtins.int | None = ...,
+        merge_size: builtins.int | None = ...,
+        min_pixels: builtins.int | None = ...,
+        max_pixels: builtins.int | None = ...,
+        image_mean: Global___ChannelValues | None = ...,
+        image_std: Global___ChannelValues | None = ...,
+        resample_kernel: Global___ResampleKernel.ValueType | None = ...,
+        alpha_policy: Global___AlphaPolicy.ValueType | None = ...,
+        orientation_policy: Global___OrientationPolicy.ValueType | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_max_pixels", b"_max_pixels", "_merge_size", b"_merge_size", "_min_pixels", b"_min_pixels", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "_temporal_patch_size", b"_temporal_patch_size", "alpha_policy", b"alpha_policy", "image_mean", b"image_mean", "image_std", b"image_std", "max_pixels", b"max_pixels", "merge_size", b"merge_size", "min_pixels", b"min_pixels", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel", "temporal_patch_size", b"temporal_patch_size"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_max_pixels", b"_max_pixels", "_merge_size", b"_merge_size", "_min_pixels", b"_min_pixels", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "_temporal_patch_size", b"_temporal_patch_size", "alpha_policy", b"alpha_policy", "image_mean", b"image_mean", "image_std", b"image_std", "max_pixels", b"max_pixels", "merge_size", b"merge_size", "min_pixels", b"min_pixels", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel", "temporal_patch_size", b"temporal_patch_size"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_alpha_policy", b"_alpha_policy"]) -> typing.Literal["alpha_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_max_pixels", b"_max_pixels"]) -> typing.Literal["max_pixels"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_merge_size", b"_merge_size"]) -> typing.Literal["merge_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_min_pixels", b"_min_pixels"]) -> typing.Literal["min_pixels"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_orientation_policy", b"_orientation_policy"]) -> typing.Literal["orientation_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_patch_size", b"_patch_size"]) -> typing.Literal["patch_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_resample_kernel", b"_resample_kernel"]) -> typing.Literal["resample_kernel"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_temporal_patch_size", b"_temporal_patch_size"]) -> typing.Literal["temporal_patch_size"] | None: ...
+
+Global___GlmVlConfig: typing_extensions.TypeAlias = GlmVlConfig
+
+@typing.final
+class GlmNextConfig(google.protobuf.message.Message):
+    """The processor of GLM5-Next for still images: whole windows as a canvas, padded with zero pixels. Rows and shape are those of
+    `QwenVlConfig`.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PATCH_SIZE_FIELD_NUMBER: builtins.int
+    TEMPORAL_PATCH_SIZE_FIELD_NUMBER: builtins.int
+    MERGE_SIZE_FIELD_NUMBER: builtins.int
+    PATCH_EXPAND_FACTOR_FIELD_NUMBER: builtins.int
+    MIN_IMAGE_TOKENS_FIELD_NUMBER: builtins.int
+    MAX_IMAGE_TOKENS_FIELD_NUMBER: builtins.int
+    IMAGE_MEAN_FIELD_NUMBER: builtins.int
+    IMAGE_STD_FIELD_NUMBER: builtins.int
+    RESAMPLE_KERNEL_FIELD_NUMBER: builtins.int
+    ALPHA_POLICY_FIELD_NUMBER: builtins.int
+    ORIENTATION_POLICY_FIELD_NUMBER: builtins.int
+    patch_size: builtins.int
+    """Side of a square patch, in pixels."""
+    temporal_patch_size: builtins.int
+    """Frames that a row of features holds; a still image is repeated so often."""
+    merge_size: builtins.int
+    """Patches per side of the square that the model merges into one token."""
+    patch_expand_factor: builtins.int
+    """Windows a side that a canvas is a multiple of. The PILLOW kernels' own backend ignores it."""
+    min_image_tokens: builtins.int
+    """Fewest tokens of an image; smaller images are enlarged."""
+    max_image_tokens: builtins.int
+    """Most tokens of an image; larger images are shrunk."""
+    resample_kernel: Global___ResampleKernel.ValueType
+    """Order and rounding of the resize. Absent: ATEN_U8."""
+    alpha_policy: Global___AlphaPolicy.ValueType
+    """What becomes of an alpha channel. Absent: DROP."""
+    orientation_policy: Global___OrientationPolicy.ValueType
+    """What to do with an image's EXIF orientation. Absent: KEEP."""
+    @property
+    def image_mean(self) -> Global___ChannelValues:
+        """Mean of each channel, on a scale of 0 to 1."""
+
+    @property
+    def image_std(self) -> Global___ChannelValues:
+        """Standard deviation of each channel, on a scale of 0 to 1. Larger than 0."""
+
+    def __init__(
+        self,
+        *,
+        patch_size: builtins.int | None = ...,
+        temporal_patch_size: builtins.int | None = ...,
+        merge_size: builtins.int | None = ...,
+        patch_expand_factor: builtins.int | None = ...,
+        min_image_tokens: builtins.int | None = ...,
+        max_image_tokens: builtins.int | None = ...,
+        image_mean: Global___ChannelValues | None = ...,
+        image_std: Global___ChannelValues | None = ...,
+        resample_kernel: Global___ResampleKernel.ValueType | None = ...,
+        alpha_policy: Global___AlphaPolicy.ValueType | None = ...,
+        orientation_policy: Global___OrientationPolicy.ValueType | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_max_image_tokens", b"_max_image_tokens", "_merge_size", b"_merge_size", "_min_image_tokens", b"_min_image_tokens", "_orientation_policy", b"_orientation_policy", "_patch_expand_factor", b"_patch_expand_factor", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "_temporal_patch_size", b"_temporal_patch_size", "alpha_policy", b"alpha_policy", "image_mean", b"image_mean", "image_std", b"image_std", "max_image_tokens", b"max_image_tokens", "merge_size", b"merge_size", "min_image_tokens", b"min_image_tokens", "orientation_policy", b"orientation_policy", "patch_expand_factor", b"patch_expand_factor", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel", "temporal_patch_size", b"temporal_patch_size"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_max_image_tokens", b"_max_image_tokens", "_merge_size", b"_merge_size", "_min_image_tokens", b"_min_image_tokens", "_orientation_policy", b"_orientation_policy", "_patch_expand_factor", b"_patch_expand_factor", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "_temporal_patch_size", b"_temporal_patch_size", "alpha_policy", b"alpha_policy", "image_mean", b"image_mean", "image_std", b"image_std", "max_image_tokens", b"max_image_tokens", "merge_size", b"merge_size", "min_image_tokens", b"min_image_tokens", "orientation_policy", b"orientation_policy", "patch_expand_factor", b"patch_expand_factor", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel", "temporal_patch_size", b"temporal_patch_size"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_alpha_policy", b"_alpha_policy"]) -> typing.Literal["alpha_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_max_image_tokens", b"_max_image_tokens"]) -> typing.Literal["max_image_tokens"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_merge_size", b"_merge_size"]) -> typing.Literal["merge_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_min_image_tokens", b"_min_image_tokens"]) -> typing.Literal["min_image_tokens"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_orientation_policy", b"_orientation_policy"]) -> typing.Literal["orientation_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_patch_expand_factor", b"_patch_expand_factor"]) -> typing.Literal["patch_expand_factor"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_patch_size", b"_patch_size"]) -> typing.Literal["patch_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_resample_kernel", b"_resample_kernel"]) -> typing.Literal["resample_kernel"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_temporal_patch_size", b"_temporal_patch_size"]) -> typing.Literal["temporal_patch_size"] | None: ...
+
+Global___GlmNextConfig: typing_extensions.TypeAlias = GlmNextConfig
 
 @typing.final
 class ChannelValues(google.protobuf.message.Message):

@@ -49,7 +49,9 @@ class ImagePlan(google.protobuf.message.Message):
 
     @property
     def features(self) -> monopath.v1.tensor_pb2.TensorSpec:
-        """The tensor that will follow, exactly: rows, channels, patch height, patch width. Absent where no element type was asked."""
+        """The tensor that will follow, exactly: rows, channels, patch height, patch width; where rows hold several frames, these come
+        behind the channels. Absent where no element type was asked.
+        """
 
     def __init__(
         self,
@@ -112,7 +114,9 @@ Global___Padding: typing_extensions.TypeAlias = Padding
 
 @typing.final
 class GridThw(google.protobuf.message.Message):
-    """A patch grid, in patches (not merged tokens). Rows of features are in raster order: time, then height, then width."""
+    """A patch grid, in patches (not merged tokens). Rows of features are in raster order: time, then height, then width; for
+    families whose message says so, they are grouped by the windows that become one token.
+    """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file monopath/v1/config.proto.
  */
 export const file_monopath_v1_config: GenFile = /*@__PURE__*/
-  fileDesc("Chhtb25vcGF0aC92MS9jb25maWcucHJvdG8SC21vbm9wYXRoLnYxIqYBCg9Qcm9jZXNzb3JDb25maWcSMwoKY2hlY2twb2ludBgBIAEoCzIdLm1vbm9wYXRoLnYxLkNoZWNrcG9pbnRDb25maWdIABIrCgZwcmVzZXQYAiABKAsyGS5tb25vcGF0aC52MS5QcmVzZXRDb25maWdIABInCgRraW1pGAsgASgLMhcubW9ub3BhdGgudjEuS2ltaUNvbmZpZ0gAQggKBnNvdXJjZSLnAQoQQ2hlY2twb2ludENvbmZpZxIsChhwcmVwcm9jZXNzb3JfY29uZmlnX2pzb24YASABKAlCCqKeJAYIATCAgBASOQoPcmVzYW1wbGVfa2VybmVsGAIgASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWxIAIgBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYAyABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgBiAEBQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeSLOAQoMUHJlc2V0Q29uZmlnEhcKBG5hbWUYASABKAlCCaKeJAUIATCAARI5Cg9yZXNhbXBsZV9rZXJuZWwYAiABKA4yGy5tb25vcGF0aC52MS5SZXNhbXBsZUtlcm5lbEgAiAEBEj8KEm9yaWVudGF0aW9uX3BvbGljeRgDIAEoDjIeLm1vbm9wYXRoLnYxLk9yaWVudGF0aW9uUG9saWN5SAGIAQFCEgoQX3Jlc2FtcGxlX2tlcm5lbEIVChNfb3JpZW50YXRpb25fcG9saWN5IuEGCgpLaW1pQ29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjgKEW1lcmdlX2tlcm5lbF9zaXplGAIgASgNQhiiniQUCAERAAAAAAAA8D8ZAAAAAAAAMEBIAYgBARI1Cg5pbl9wYXRjaF9saW1pdBgDIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAADBBSAKIAQESPgoXcGF0Y2hfbGltaXRfb25fb25lX3NpZGUYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAACwQEgDiAEBEjgKE2ZpeGVkX291dHB1dF90b2tlbnMYBSABKA1CFqKeJBIRAAAAAAAA8D8ZAAAAAAAAMEFIBIgBARI2CgppbWFnZV9tZWFuGAYgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IGop4kAggBEj4KCWltYWdlX3N0ZBgHIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCD6KeJAsIASEAAAAAAAAAABJBChV0cmFuc3BhcmVudF9iZ19jb25maWcYCCABKAsyIi5tb25vcGF0aC52MS5UcmFuc3BhcmVudEJhY2tncm91bmQSSQoZdHJhbnNwYXJlbnRfYmdfZmlsbF9zdGFnZRgJIAEoDjIhLm1vbm9wYXRoLnYxLlRyYW5zcGFyZW50RmlsbFN0YWdlSAWIAQESOQoPcmVzYW1wbGVfa2VybmVsGAogASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWxIBogBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCyABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgHiAEBQg0KC19wYXRjaF9zaXplQhQKEl9tZXJnZV9rZXJuZWxfc2l6ZUIRCg9faW5fcGF0Y2hfbGltaXRCGgoYX3BhdGNoX2xpbWl0X29uX29uZV9zaWRlQhYKFF9maXhlZF9vdXRwdXRfdG9rZW5zQhwKGl90cmFuc3BhcmVudF9iZ19maWxsX3N0YWdlQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeSJ7Cg1DaGFubmVsVmFsdWVzEhgKA3JlZBgBIAEoAUIGop4kAggBSACIAQESGgoFZ3JlZW4YAiABKAFCBqKeJAIIAUgBiAEBEhkKBGJsdWUYAyABKAFCBqKeJAIIAUgCiAEBQgYKBF9yZWRCCAoGX2dyZWVuQgcKBV9ibHVlIooDChVUcmFuc3BhcmVudEJhY2tncm91bmQSLwoHcGF0dGVybhgBIAEoDjIeLm1vbm9wYXRoLnYxLkJhY2tncm91bmRQYXR0ZXJuEjsKFmNoZXNzYm9hcmRfc3F1YXJlX3NpemUYAiABKA1CFqKeJBIRAAAAAAAA8D8ZAAAAAAAA8EBIAIgBARIqCh1jaGVzc2JvYXJkX3NxdWFyZV9vbl90b3BfbGVmdBgDIAEoCEgBiAEBEjIKFmNoZXNzYm9hcmRfd2hpdGVfdmFsdWUYBCABKA1CDaKeJAkZAAAAAADgb0BIAogBARIxChVjaGVzc2JvYXJkX2dyYXlfdmFsdWUYBSABKA1CDaKeJAkZAAAAAADgb0BIA4gBAUIZChdfY2hlc3Nib2FyZF9zcXVhcmVfc2l6ZUIgCh5fY2hlc3Nib2FyZF9zcXVhcmVfb25fdG9wX2xlZnRCGQoXX2NoZXNzYm9hcmRfd2hpdGVfdmFsdWVCGAoWX2NoZXNzYm9hcmRfZ3JheV92YWx1ZSKkAgoMT3V0cHV0Q29uZmlnEigKCWRhdGFfdHlwZRgBIAEoDjIVLm1vbm9wYXRoLnYxLkRhdGFUeXBlEicKBW9yZGVyGAIgASgOMhgubW9ub3BhdGgudjEuUmVzdWx0T3JkZXISFAoMYnlwYXNzX2NhY2hlGAMgASgIEi4KBmlubGluZRgLIAEoCzIcLm1vbm9wYXRoLnYxLklubGluZVRyYW5zcG9ydEgAEjsKDXNoYXJlZF9tZW1vcnkYDCABKAsyIi5tb25vcGF0aC52MS5TaGFyZWRNZW1vcnlUcmFuc3BvcnRIABIxCghjdWRhX2lwYxgNIAEoCzIdLm1vbm9wYXRoLnYxLkN1ZGFJcGNUcmFuc3BvcnRIAEILCgl0cmFuc3BvcnQiUwoPSW5saW5lVHJhbnNwb3J0EjAKC2NodW5rX2J5dGVzGAEgASgNQhainiQSEQAAAAAAALBAGQAAAAAAADBBSACIAQFCDgoMX2NodW5rX2J5dGVzIkYKFVNoYXJlZE1lbW9yeVRyYW5zcG9ydBItCgVwcm9iZRgBIAEoCzIeLm1vbm9wYXRoLnYxLlNoYXJlZE1lbW9yeVByb2JlImkKEEN1ZGFJcGNUcmFuc3BvcnQSFwoHYm9vdF9pZBgBIAEoCUIGop4kAjBAEh0KDXBpZF9uYW1lc3BhY2UYAiABKAlCBqKeJAIwQBIdCgxkZXZpY2VfdXVpZHMYAyADKAlCB6KeJAMwgAIqkAEKDlJlc2FtcGxlS2VybmVsEh8KG1JFU0FNUExFX0tFUk5FTF9VTlNQRUNJRklFRBAAEh0KGVJFU0FNUExFX0tFUk5FTF9QSUxMT1dfMTEQARIfChtSRVNBTVBMRV9LRVJORUxfUElMTE9XXzEyXzIQAhIdChlSRVNBTVBMRV9LRVJORUxfUElMTE9XXzEzEAMqcgoRT3JpZW50YXRpb25Qb2xpY3kSIgoeT1JJRU5UQVRJT05fUE9MSUNZX1VOU1BFQ0lGSUVEEAASGwoXT1JJRU5UQVRJT05fUE9MSUNZX0tFRVAQARIcChhPUklFTlRBVElPTl9QT0xJQ1lfQVBQTFkQAiqzAQoRQmFja2dyb3VuZFBhdHRlcm4SIgoeQkFDS0dST1VORF9QQVRURVJOX1VOU1BFQ0lGSUVEEAASHAoYQkFDS0dST1VORF9QQVRURVJOX1dISVRFEAESHAoYQkFDS0dST1VORF9QQVRURVJOX0JMQUNLEAISGwoXQkFDS0dST1VORF9QQVRURVJOX0dSQVkQAxIhCh1CQUNLR1JPVU5EX1BBVFRFUk5fQ0hFU1NCT0FSRBAEKpEBChRUcmFuc3BhcmVudEZpbGxTdGFnZRImCiJUUkFOU1BBUkVOVF9GSUxMX1NUQUdFX1VOU1BFQ0lGSUVEEAASKAokVFJBTlNQQVJFTlRfRklMTF9TVEFHRV9CRUZPUkVfUkVTSVpFEAESJwojVFJBTlNQQVJFTlRfRklMTF9TVEFHRV9BRlRFUl9SRVNJWkUQAipkCgtSZXN1bHRPcmRlchIcChhSRVNVTFRfT1JERVJfVU5TUEVDSUZJRUQQABIdChlSRVNVTFRfT1JERVJfQVNfQ09NUExFVEVEEAESGAoUUkVTVUxUX09SREVSX0FTX1NFTlQQAkJQCg5pby5tb25vcGF0aC52MVABWjxnaXRodWIuY29tL21vbm9wYXRoL21vbm9wYXRoL3N0dWJzL2dvL21vbm9wYXRoL3YxO21vbm9wYXRodjFiBnByb3RvMw", [file_monopath_v1_location, file_monopath_v1_options, file_monopath_v1_tensor]);
+  fileDesc("Chhtb25vcGF0aC92MS9jb25maWcucHJvdG8SC21vbm9wYXRoLnYxIt4CCg9Qcm9jZXNzb3JDb25maWcSMwoKY2hlY2twb2ludBgBIAEoCzIdLm1vbm9wYXRoLnYxLkNoZWNrcG9pbnRDb25maWdIABIrCgZwcmVzZXQYAiABKAsyGS5tb25vcGF0aC52MS5QcmVzZXRDb25maWdIABInCgRraW1pGAsgASgLMhcubW9ub3BhdGgudjEuS2ltaUNvbmZpZ0gAEiwKB3F3ZW5fdmwYDCABKAsyGS5tb25vcGF0aC52MS5Rd2VuVmxDb25maWdIABIsCgdraW1pX3ZsGA0gASgLMhkubW9ub3BhdGgudjEuS2ltaVZsQ29uZmlnSAASKgoGZ2xtX3ZsGA4gASgLMhgubW9ub3BhdGgudjEuR2xtVmxDb25maWdIABIuCghnbG1fbmV4dBgPIAEoCzIaLm1vbm9wYXRoLnYxLkdsbU5leHRDb25maWdIAEIICgZzb3VyY2UirQIKEENoZWNrcG9pbnRDb25maWcSLAoYcHJlcHJvY2Vzc29yX2NvbmZpZ19qc29uGAEgASgJQgqiniQGCAEwgIAQEjkKD3Jlc2FtcGxlX2tlcm5lbBgCIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSACIAQESPwoSb3JpZW50YXRpb25fcG9saWN5GAMgASgOMh4ubW9ub3BhdGgudjEuT3JpZW50YXRpb25Qb2xpY3lIAYgBARIzCgxhbHBoYV9wb2xpY3kYBCABKA4yGC5tb25vcGF0aC52MS5BbHBoYVBvbGljeUgCiAEBQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeUIPCg1fYWxwaGFfcG9saWN5IpQCCgxQcmVzZXRDb25maWcSFwoEbmFtZRgBIAEoCUIJop4kBQgBMIABEjkKD3Jlc2FtcGxlX2tlcm5lbBgCIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSACIAQESPwoSb3JpZW50YXRpb25fcG9saWN5GAMgASgOMh4ubW9ub3BhdGgudjEuT3JpZW50YXRpb25Qb2xpY3lIAYgBARIzCgxhbHBoYV9wb2xpY3kYBCABKA4yGC5tb25vcGF0aC52MS5BbHBoYVBvbGljeUgCiAEBQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeUIPCg1fYWxwaGFfcG9saWN5IuEGCgpLaW1pQ29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjgKEW1lcmdlX2tlcm5lbF9zaXplGAIgASgNQhiiniQUCAERAAAAAAAA8D8ZAAAAAAAAMEBIAYgBARI1Cg5pbl9wYXRjaF9saW1pdBgDIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAADBBSAKIAQESPgoXcGF0Y2hfbGltaXRfb25fb25lX3NpZGUYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAACwQEgDiAEBEjgKE2ZpeGVkX291dHB1dF90b2tlbnMYBSABKA1CFqKeJBIRAAAAAAAA8D8ZAAAAAAAAMEFIBIgBARI2CgppbWFnZV9tZWFuGAYgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IGop4kAggBEj4KCWltYWdlX3N0ZBgHIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCD6KeJAsIASEAAAAAAAAAABJBChV0cmFuc3BhcmVudF9iZ19jb25maWcYCCABKAsyIi5tb25vcGF0aC52MS5UcmFuc3BhcmVudEJhY2tncm91bmQSSQoZdHJhbnNwYXJlbnRfYmdfZmlsbF9zdGFnZRgJIAEoDjIhLm1vbm9wYXRoLnYxLlRyYW5zcGFyZW50RmlsbFN0YWdlSAWIAQESOQoPcmVzYW1wbGVfa2VybmVsGAogASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWxIBogBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCyABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgHiAEBQg0KC19wYXRjaF9zaXplQhQKEl9tZXJnZV9rZXJuZWxfc2l6ZUIRCg9faW5fcGF0Y2hfbGltaXRCGgoYX3BhdGNoX2xpbWl0X29uX29uZV9zaWRlQhYKFF9maXhlZF9vdXRwdXRfdG9rZW5zQhwKGl90cmFuc3BhcmVudF9iZ19maWxsX3N0YWdlQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeSLPBQoMUXdlblZsQ29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjoKE3RlbXBvcmFsX3BhdGNoX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAgQEgBiAEBEjEKCm1lcmdlX3NpemUYAyABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgCiAEBEjEKCm1pbl9waXhlbHMYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgDiAEBEjEKCm1heF9waXhlbHMYBSABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgEiAEBEjYKCmltYWdlX21lYW4YBiABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQgainiQCCAESPgoJaW1hZ2Vfc3RkGAcgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IPop4kCwgBIQAAAAAAAAAAEjkKD3Jlc2FtcGxlX2tlcm5lbBgIIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSAWIAQESMwoMYWxwaGFfcG9saWN5GAkgASgOMhgubW9ub3BhdGgudjEuQWxwaGFQb2xpY3lIBogBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCiABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgHiAEBQg0KC19wYXRjaF9zaXplQhYKFF90ZW1wb3JhbF9wYXRjaF9zaXplQg0KC19tZXJnZV9zaXplQg0KC19taW5fcGl4ZWxzQg0KC19tYXhfcGl4ZWxzQhIKEF9yZXNhbXBsZV9rZXJuZWxCDwoNX2FscGhhX3BvbGljeUIVChNfb3JpZW50YXRpb25fcG9saWN5IokECgxLaW1pVmxDb25maWcSMQoKcGF0Y2hfc2l6ZRgBIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAAFBASACIAQESOAoRbWVyZ2Vfa2VybmVsX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgBiAEBEjUKDmluX3Rva2VuX2xpbWl0GAMgASgNQhiiniQUCAERAAAAAAAA8D8ZAAAAAAAAMEFIAogBARI2CgppbWFnZV9tZWFuGAQgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IGop4kAggBEj4KCWltYWdlX3N0ZBgFIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCD6KeJAsIASEAAAAAAAAAABI5Cg9yZXNhbXBsZV9rZXJuZWwYBiABKA4yGy5tb25vcGF0aC52MS5SZXNhbXBsZUtlcm5lbEgDiAEBEj8KEm9yaWVudGF0aW9uX3BvbGljeRgHIAEoDjIeLm1vbm9wYXRoLnYxLk9yaWVudGF0aW9uUG9saWN5SASIAQFCDQoLX3BhdGNoX3NpemVCFAoSX21lcmdlX2tlcm5lbF9zaXplQhEKD19pbl90b2tlbl9saW1pdEISChBfcmVzYW1wbGVfa2VybmVsQhUKE19vcmllbnRhdGlvbl9wb2xpY3kizgUKC0dsbVZsQ29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjoKE3RlbXBvcmFsX3BhdGNoX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAgQEgBiAEBEjEKCm1lcmdlX3NpemUYAyABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgCiAEBEjEKCm1pbl9waXhlbHMYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgDiAEBEjEKCm1heF9waXhlbHMYBSABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgEiAEBEjYKCmltYWdlX21lYW4YBiABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQgainiQCCAESPgoJaW1hZ2Vfc3RkGAcgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IPop4kCwgBIQAAAAAAAAAAEjkKD3Jlc2FtcGxlX2tlcm5lbBgIIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSAWIAQESMwoMYWxwaGFfcG9saWN5GAkgASgOMhgubW9ub3BhdGgudjEuQWxwaGFQb2xpY3lIBogBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCiABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgHiAEBQg0KC19wYXRjaF9zaXplQhYKFF90ZW1wb3JhbF9wYXRjaF9zaXplQg0KC19tZXJnZV9zaXplQg0KC19taW5fcGl4ZWxzQg0KC19tYXhfcGl4ZWxzQhIKEF9yZXNhbXBsZV9rZXJuZWxCDwoNX2FscGhhX3BvbGljeUIVChNfb3JpZW50YXRpb25fcG9saWN5IrwGCg1HbG1OZXh0Q29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjoKE3RlbXBvcmFsX3BhdGNoX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAgQEgBiAEBEjEKCm1lcmdlX3NpemUYAyABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgCiAEBEjoKE3BhdGNoX2V4cGFuZF9mYWN0b3IYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgDiAEBEjcKEG1pbl9pbWFnZV90b2tlbnMYBSABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQUgEiAEBEjcKEG1heF9pbWFnZV90b2tlbnMYBiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQUgFiAEBEjYKCmltYWdlX21lYW4YByABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQgainiQCCAESPgoJaW1hZ2Vfc3RkGAggASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IPop4kCwgBIQAAAAAAAAAAEjkKD3Jlc2FtcGxlX2tlcm5lbBgJIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSAaIAQESMwoMYWxwaGFfcG9saWN5GAogASgOMhgubW9ub3BhdGgudjEuQWxwaGFQb2xpY3lIB4gBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCyABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgIiAEBQg0KC19wYXRjaF9zaXplQhYKFF90ZW1wb3JhbF9wYXRjaF9zaXplQg0KC19tZXJnZV9zaXplQhYKFF9wYXRjaF9leHBhbmRfZmFjdG9yQhMKEV9taW5faW1hZ2VfdG9rZW5zQhMKEV9tYXhfaW1hZ2VfdG9rZW5zQhIKEF9yZXNhbXBsZV9rZXJuZWxCDwoNX2FscGhhX3BvbGljeUIVChNfb3JpZW50YXRpb25fcG9saWN5InsKDUNoYW5uZWxWYWx1ZXMSGAoDcmVkGAEgASgBQgainiQCCAFIAIgBARIaCgVncmVlbhgCIAEoAUIGop4kAggBSAGIAQESGQoEYmx1ZRgDIAEoAUIGop4kAggBSAKIAQFCBgoEX3JlZEIICgZfZ3JlZW5CBwoFX2JsdWUiigMKFVRyYW5zcGFyZW50QmFja2dyb3VuZBIvCgdwYXR0ZXJuGAEgASgOMh4ubW9ub3BhdGgudjEuQmFja2dyb3VuZFBhdHRlcm4SOwoWY2hlc3Nib2FyZF9zcXVhcmVfc2l6ZRgCIAEoDUIWop4kEhEAAAAAAADwPxkAAAAAAADwQEgAiAEBEioKHWNoZXNzYm9hcmRfc3F1YXJlX29uX3RvcF9sZWZ0GAMgASgISAGIAQESMgoWY2hlc3Nib2FyZF93aGl0ZV92YWx1ZRgEIAEoDUINop4kCRkAAAAAAOBvQEgCiAEBEjEKFWNoZXNzYm9hcmRfZ3JheV92YWx1ZRgFIAEoDUINop4kCRkAAAAAAOBvQEgDiAEBQhkKF19jaGVzc2JvYXJkX3NxdWFyZV9zaXplQiAKHl9jaGVzc2JvYXJkX3NxdWFyZV9vbl90b3BfbGVmdEIZChdfY2hlc3Nib2FyZF93aGl0ZV92YWx1ZUIYChZfY2hlc3Nib2FyZF9ncmF5X3ZhbHVlIqQCCgxPdXRwdXRDb25maWcSKAoJZGF0YV90eXBlGAEgASgOMhUubW9ub3BhdGgudjEuRGF0YVR5cGUSJwoFb3JkZXIYAiABKA4yGC5tb25vcGF0aC52MS5SZXN1bHRPcmRlchIUCgxieXBhc3NfY2FjaGUYAyABKAgSLgoGaW5saW5lGAsgASgLMhwubW9ub3BhdGgudjEuSW5saW5lVHJhbnNwb3J0SAASOwoNc2hhcmVkX21lbW9yeRgMIAEoCzIiLm1vbm9wYXRoLnYxLlNoYXJlZE1lbW9yeVRyYW5zcG9ydEgAEjEKCGN1ZGFfaXBjGA0gASgLMh0ubW9ub3BhdGgudjEuQ3VkYUlwY1RyYW5zcG9ydEgAQgsKCXRyYW5zcG9ydCJTCg9JbmxpbmVUcmFuc3BvcnQSMAoLY2h1bmtfYnl0ZXMYASABKA1CFqKeJBIRAAAAAAAAsEAZAAAAAAAAMEFIAIgBAUIOCgxfY2h1bmtfYnl0ZXMiRgoVU2hhcmVkTWVtb3J5VHJhbnNwb3J0Ei0KBXByb2JlGAEgASgLMh4ubW9ub3BhdGgudjEuU2hhcmVkTWVtb3J5UHJvYmUiaQoQQ3VkYUlwY1RyYW5zcG9ydBIXCgdib290X2lkGAEgASgJQgainiQCMEASHQoNcGlkX25hbWVzcGFjZRgCIAEoCUIGop4kAjBAEh0KDGRldmljZV91dWlkcxgDIAMoCUIHop4kAzCAAiqtAQoOUmVzYW1wbGVLZXJuZWwSHwobUkVTQU1QTEVfS0VSTkVMX1VOU1BFQ0lGSUVEEAASHQoZUkVTQU1QTEVfS0VSTkVMX1BJTExPV18xMRABEh8KG1JFU0FNUExFX0tFUk5FTF9QSUxMT1dfMTJfMhACEh0KGVJFU0FNUExFX0tFUk5FTF9QSUxMT1dfMTMQAxIbChdSRVNBTVBMRV9LRVJORUxfQVRFTl9VOBAEKnIKEU9yaWVudGF0aW9uUG9saWN5EiIKHk9SSUVOVEFUSU9OX1BPTElDWV9VTlNQRUNJRklFRBAAEhsKF09SSUVOVEFUSU9OX1BPTElDWV9LRUVQEAESHAoYT1JJRU5UQVRJT05fUE9MSUNZX0FQUExZEAIqWgoLQWxwaGFQb2xpY3kSHAoYQUxQSEFfUE9MSUNZX1VOU1BFQ0lGSUVEEAASFQoRQUxQSEFfUE9MSUNZX0RST1AQARIWChJBTFBIQV9QT0xJQ1lfV0hJVEUQAiqzAQoRQmFja2dyb3VuZFBhdHRlcm4SIgoeQkFDS0dST1VORF9QQVRURVJOX1VOU1BFQ0lGSUVEEAASHAoYQkFDS0dST1VORF9QQVRURVJOX1dISVRFEAESHAoYQkFDS0dST1VORF9QQVRURVJOX0JMQUNLEAISGwoXQkFDS0dST1VORF9QQVRURVJOX0dSQVkQAxIhCh1CQUNLR1JPVU5EX1BBVFRFUk5fQ0hFU1NCT0FSRBAEKpEBChRUcmFuc3BhcmVudEZpbGxTdGFnZRImCiJUUkFOU1BBUkVOVF9GSUxMX1NUQUdFX1VOU1BFQ0lGSUVEEAASKAokVFJBTlNQQVJFTlRfRklMTF9TVEFHRV9CRUZPUkVfUkVTSVpFEAESJwojVFJBTlNQQVJFTlRfRklMTF9TVEFHRV9BRlRFUl9SRVNJWkUQAipkCgtSZXN1bHRPcmRlchIcChhSRVNVTFRfT1JERVJfVU5TUEVDSUZJRUQQABIdChlSRVNVTFRfT1JERVJfQVNfQ09NUExFVEVEEAESGAoUUkVTVUxUX09SREVSX0FTX1NFTlQQAkJQCg5pby5tb25vcGF0aC52MVABWjxnaXRodWIuY29tL21vbm9wYXRoL21vbm9wYXRoL3N0dWJzL2dvL21vbm9wYXRoL3YxO21vbm9wYXRodjFiBnByb3RvMw", [file_monopath_v1_location, file_monopath_v1_options, file_monopath_v1_tensor]);
 
 /**
  * Which processor turns an image into features, with every number that can change a byte of them.
@@ -52,6 +52,38 @@ export type ProcessorConfig = Message<"monopath.v1.ProcessorConfig"> & {
      */
     value: KimiConfig;
     case: "kimi";
+  } | {
+    /**
+     * Typed: Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5.
+     *
+     * @generated from field: monopath.v1.QwenVlConfig qwen_vl = 12;
+     */
+    value: QwenVlConfig;
+    case: "qwenVl";
+  } | {
+    /**
+     * Typed: Kimi-VL.
+     *
+     * @generated from field: monopath.v1.KimiVlConfig kimi_vl = 13;
+     */
+    value: KimiVlConfig;
+    case: "kimiVl";
+  } | {
+    /**
+     * Typed: GLM-4.1V, GLM-4.5V, GLM-4.6V, GLM-OCR.
+     *
+     * @generated from field: monopath.v1.GlmVlConfig glm_vl = 14;
+     */
+    value: GlmVlConfig;
+    case: "glmVl";
+  } | {
+    /**
+     * Typed: GLM5-Next.
+     *
+     * @generated from field: monopath.v1.GlmNextConfig glm_next = 15;
+     */
+    value: GlmNextConfig;
+    case: "glmNext";
   } | { case: undefined; value?: undefined };
 };
 
@@ -63,20 +95,23 @@ export const ProcessorConfigSchema: GenMessage<ProcessorConfig> = /*@__PURE__*/
   messageDesc(file_monopath_v1_config, 0);
 
 /**
- * A `preprocessor_config.json`, as it ships with a checkpoint.
+ * A `preprocessor_config.json`, as it ships with a checkpoint. Of one that has a `processor_config.json` too, send that: its
+ * `image_processor` object counts, as it does for the model's own code. The family is found in the file's
+ * `image_processor_type`, or in keys that one family alone has; an unknown one is refused.
  *
  * @generated from message monopath.v1.CheckpointConfig
  */
 export type CheckpointConfig = Message<"monopath.v1.CheckpointConfig"> & {
   /**
-   * The file's text, unchanged. Unknown keys are warnings in `Ready`; missing and wrong ones refuse the stream.
+   * The file's text, unchanged. Unknown keys are warnings in `Ready`, as are absent ones for which the family's own code has a
+   * default; missing and wrong ones refuse the stream.
    *
    * @generated from field: string preprocessor_config_json = 1;
    */
   preprocessorConfigJson: string;
 
   /**
-   * Order and rounding of the resize, which such files do not name. Absent: PILLOW_13.
+   * Order and rounding of the resize, which such files do not name. Absent: the family's own, given with its message.
    *
    * @generated from field: optional monopath.v1.ResampleKernel resample_kernel = 2;
    */
@@ -88,6 +123,13 @@ export type CheckpointConfig = Message<"monopath.v1.CheckpointConfig"> & {
    * @generated from field: optional monopath.v1.OrientationPolicy orientation_policy = 3;
    */
   orientationPolicy?: OrientationPolicy | undefined;
+
+  /**
+   * What becomes of an alpha channel. Absent: the family's own. Refused for families that have no such choice.
+   *
+   * @generated from field: optional monopath.v1.AlphaPolicy alpha_policy = 4;
+   */
+  alphaPolicy?: AlphaPolicy | undefined;
 };
 
 /**
@@ -123,6 +165,13 @@ export type PresetConfig = Message<"monopath.v1.PresetConfig"> & {
    * @generated from field: optional monopath.v1.OrientationPolicy orientation_policy = 3;
    */
   orientationPolicy?: OrientationPolicy | undefined;
+
+  /**
+   * What becomes of an alpha channel. Absent: the preset's own. Refused for families that have no such choice.
+   *
+   * @generated from field: optional monopath.v1.AlphaPolicy alpha_policy = 4;
+   */
+  alphaPolicy?: AlphaPolicy | undefined;
 };
 
 /**
@@ -202,7 +251,7 @@ export type KimiConfig = Message<"monopath.v1.KimiConfig"> & {
   transparentBgFillStage?: TransparentFillStage | undefined;
 
   /**
-   * Order and rounding of the resize. Absent: PILLOW_13.
+   * Order and rounding of the resize, one of the PILLOW kernels. Absent: PILLOW_13.
    *
    * @generated from field: optional monopath.v1.ResampleKernel resample_kernel = 10;
    */
@@ -222,6 +271,331 @@ export type KimiConfig = Message<"monopath.v1.KimiConfig"> & {
  */
 export const KimiConfigSchema: GenMessage<KimiConfig> = /*@__PURE__*/
   messageDesc(file_monopath_v1_config, 3);
+
+/**
+ * The processor of Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5 for still images. Features have the shape
+ * [rows, 3, temporal_patch_size, patch_size, patch_size], and rows are grouped by the windows of `merge_size` patches a side
+ * that become one token: window rows, window columns, then the rows and columns within a window.
+ *
+ * @generated from message monopath.v1.QwenVlConfig
+ */
+export type QwenVlConfig = Message<"monopath.v1.QwenVlConfig"> & {
+  /**
+   * Side of a square patch, in pixels.
+   *
+   * @generated from field: optional uint32 patch_size = 1;
+   */
+  patchSize?: number | undefined;
+
+  /**
+   * Frames that a row of features holds; a still image is repeated so often.
+   *
+   * @generated from field: optional uint32 temporal_patch_size = 2;
+   */
+  temporalPatchSize?: number | undefined;
+
+  /**
+   * Patches per side of the square that the model merges into one token.
+   *
+   * @generated from field: optional uint32 merge_size = 3;
+   */
+  mergeSize?: number | undefined;
+
+  /**
+   * Smallest area of a resized image, in pixels; smaller images are enlarged. `size.shortest_edge` in the JSON.
+   *
+   * @generated from field: optional uint32 min_pixels = 4;
+   */
+  minPixels?: number | undefined;
+
+  /**
+   * Largest area of a resized image, in pixels; larger images are shrunk. `size.longest_edge` in the JSON.
+   *
+   * @generated from field: optional uint32 max_pixels = 5;
+   */
+  maxPixels?: number | undefined;
+
+  /**
+   * Mean of each channel, on a scale of 0 to 1.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_mean = 6;
+   */
+  imageMean?: ChannelValues | undefined;
+
+  /**
+   * Standard deviation of each channel, on a scale of 0 to 1. Larger than 0.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_std = 7;
+   */
+  imageStd?: ChannelValues | undefined;
+
+  /**
+   * Order and rounding of the resize. Absent: ATEN_U8.
+   *
+   * @generated from field: optional monopath.v1.ResampleKernel resample_kernel = 8;
+   */
+  resampleKernel?: ResampleKernel | undefined;
+
+  /**
+   * What becomes of an alpha channel. Absent: DROP.
+   *
+   * @generated from field: optional monopath.v1.AlphaPolicy alpha_policy = 9;
+   */
+  alphaPolicy?: AlphaPolicy | undefined;
+
+  /**
+   * What to do with an image's EXIF orientation. Absent: KEEP.
+   *
+   * @generated from field: optional monopath.v1.OrientationPolicy orientation_policy = 10;
+   */
+  orientationPolicy?: OrientationPolicy | undefined;
+};
+
+/**
+ * Describes the message monopath.v1.QwenVlConfig.
+ * Use `create(QwenVlConfigSchema)` to create a new message.
+ */
+export const QwenVlConfigSchema: GenMessage<QwenVlConfig> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_config, 4);
+
+/**
+ * The processor of Kimi-VL. An image is resized in its own colour mode, padded, then turned into RGB; alpha is dropped.
+ *
+ * @generated from message monopath.v1.KimiVlConfig
+ */
+export type KimiVlConfig = Message<"monopath.v1.KimiVlConfig"> & {
+  /**
+   * Side of a square patch, in pixels.
+   *
+   * @generated from field: optional uint32 patch_size = 1;
+   */
+  patchSize?: number | undefined;
+
+  /**
+   * Patches per side of the square that the model merges into one token.
+   *
+   * @generated from field: optional uint32 merge_kernel_size = 2;
+   */
+  mergeKernelSize?: number | undefined;
+
+  /**
+   * Most patches of an image before padding; larger images are shrunk.
+   *
+   * @generated from field: optional uint32 in_token_limit = 3;
+   */
+  inTokenLimit?: number | undefined;
+
+  /**
+   * Mean of each channel, on a scale of 0 to 1.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_mean = 4;
+   */
+  imageMean?: ChannelValues | undefined;
+
+  /**
+   * Standard deviation of each channel, on a scale of 0 to 1. Larger than 0.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_std = 5;
+   */
+  imageStd?: ChannelValues | undefined;
+
+  /**
+   * Order and rounding of the resize. Absent: PILLOW_13.
+   *
+   * @generated from field: optional monopath.v1.ResampleKernel resample_kernel = 6;
+   */
+  resampleKernel?: ResampleKernel | undefined;
+
+  /**
+   * What to do with an image's EXIF orientation. Absent: KEEP.
+   *
+   * @generated from field: optional monopath.v1.OrientationPolicy orientation_policy = 7;
+   */
+  orientationPolicy?: OrientationPolicy | undefined;
+};
+
+/**
+ * Describes the message monopath.v1.KimiVlConfig.
+ * Use `create(KimiVlConfigSchema)` to create a new message.
+ */
+export const KimiVlConfigSchema: GenMessage<KimiVlConfig> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_config, 5);
+
+/**
+ * The processor of GLM-4.1V, GLM-4.5V, GLM-4.6V and GLM-OCR for still images. Rows and shape are those of `QwenVlConfig`.
+ *
+ * @generated from message monopath.v1.GlmVlConfig
+ */
+export type GlmVlConfig = Message<"monopath.v1.GlmVlConfig"> & {
+  /**
+   * Side of a square patch, in pixels.
+   *
+   * @generated from field: optional uint32 patch_size = 1;
+   */
+  patchSize?: number | undefined;
+
+  /**
+   * Frames that a row of features holds; a still image is repeated so often.
+   *
+   * @generated from field: optional uint32 temporal_patch_size = 2;
+   */
+  temporalPatchSize?: number | undefined;
+
+  /**
+   * Patches per side of the square that the model merges into one token.
+   *
+   * @generated from field: optional uint32 merge_size = 3;
+   */
+  mergeSize?: number | undefined;
+
+  /**
+   * Smallest area of all `temporal_patch_size` frames together, in pixels. `size.shortest_edge` in the JSON.
+   *
+   * @generated from field: optional uint32 min_pixels = 4;
+   */
+  minPixels?: number | undefined;
+
+  /**
+   * Largest area of all `temporal_patch_size` frames together, in pixels. `size.longest_edge` in the JSON.
+   *
+   * @generated from field: optional uint32 max_pixels = 5;
+   */
+  maxPixels?: number | undefined;
+
+  /**
+   * Mean of each channel, on a scale of 0 to 1.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_mean = 6;
+   */
+  imageMean?: ChannelValues | undefined;
+
+  /**
+   * Standard deviation of each channel, on a scale of 0 to 1. Larger than 0.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_std = 7;
+   */
+  imageStd?: ChannelValues | undefined;
+
+  /**
+   * Order and rounding of the resize. Absent: ATEN_U8.
+   *
+   * @generated from field: optional monopath.v1.ResampleKernel resample_kernel = 8;
+   */
+  resampleKernel?: ResampleKernel | undefined;
+
+  /**
+   * What becomes of an alpha channel. Absent: DROP.
+   *
+   * @generated from field: optional monopath.v1.AlphaPolicy alpha_policy = 9;
+   */
+  alphaPolicy?: AlphaPolicy | undefined;
+
+  /**
+   * What to do with an image's EXIF orientation. Absent: KEEP.
+   *
+   * @generated from field: optional monopath.v1.OrientationPolicy orientation_policy = 10;
+   */
+  orientationPolicy?: OrientationPolicy | undefined;
+};
+
+/**
+ * Describes the message monopath.v1.GlmVlConfig.
+ * Use `create(GlmVlConfigSchema)` to create a new message.
+ */
+export const GlmVlConfigSchema: GenMessage<GlmVlConfig> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_config, 6);
+
+/**
+ * The processor of GLM5-Next for still images: whole windows as a canvas, padded with zero pixels. Rows and shape are those of
+ * `QwenVlConfig`.
+ *
+ * @generated from message monopath.v1.GlmNextConfig
+ */
+export type GlmNextConfig = Message<"monopath.v1.GlmNextConfig"> & {
+  /**
+   * Side of a square patch, in pixels.
+   *
+   * @generated from field: optional uint32 patch_size = 1;
+   */
+  patchSize?: number | undefined;
+
+  /**
+   * Frames that a row of features holds; a still image is repeated so often.
+   *
+   * @generated from field: optional uint32 temporal_patch_size = 2;
+   */
+  temporalPatchSize?: number | undefined;
+
+  /**
+   * Patches per side of the square that the model merges into one token.
+   *
+   * @generated from field: optional uint32 merge_size = 3;
+   */
+  mergeSize?: number | undefined;
+
+  /**
+   * Windows a side that a canvas is a multiple of. The PILLOW kernels' own backend ignores it.
+   *
+   * @generated from field: optional uint32 patch_expand_factor = 4;
+   */
+  patchExpandFactor?: number | undefined;
+
+  /**
+   * Fewest tokens of an image; smaller images are enlarged.
+   *
+   * @generated from field: optional uint32 min_image_tokens = 5;
+   */
+  minImageTokens?: number | undefined;
+
+  /**
+   * Most tokens of an image; larger images are shrunk.
+   *
+   * @generated from field: optional uint32 max_image_tokens = 6;
+   */
+  maxImageTokens?: number | undefined;
+
+  /**
+   * Mean of each channel, on a scale of 0 to 1.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_mean = 7;
+   */
+  imageMean?: ChannelValues | undefined;
+
+  /**
+   * Standard deviation of each channel, on a scale of 0 to 1. Larger than 0.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_std = 8;
+   */
+  imageStd?: ChannelValues | undefined;
+
+  /**
+   * Order and rounding of the resize. Absent: ATEN_U8.
+   *
+   * @generated from field: optional monopath.v1.ResampleKernel resample_kernel = 9;
+   */
+  resampleKernel?: ResampleKernel | undefined;
+
+  /**
+   * What becomes of an alpha channel. Absent: DROP.
+   *
+   * @generated from field: optional monopath.v1.AlphaPolicy alpha_policy = 10;
+   */
+  alphaPolicy?: AlphaPolicy | undefined;
+
+  /**
+   * What to do with an image's EXIF orientation. Absent: KEEP.
+   *
+   * @generated from field: optional monopath.v1.OrientationPolicy orientation_policy = 11;
+   */
+  orientationPolicy?: OrientationPolicy | undefined;
+};
+
+/**
+ * Describes the message monopath.v1.GlmNextConfig.
+ * Use `create(GlmNextConfigSchema)` to create a new message.
+ */
+export const GlmNextConfigSchema: GenMessage<GlmNextConfig> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_config, 7);
 
 /**
  * One number for each colour channel.
@@ -256,7 +630,7 @@ export type ChannelValues = Message<"monopath.v1.ChannelValues"> & {
  * Use `create(ChannelValuesSchema)` to create a new message.
  */
 export const ChannelValuesSchema: GenMessage<ChannelValues> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 4);
+  messageDesc(file_monopath_v1_config, 8);
 
 /**
  * What is put behind transparent pixels. Absent fields have the checkpoint code's own defaults, given with each.
@@ -305,7 +679,7 @@ export type TransparentBackground = Message<"monopath.v1.TransparentBackground">
  * Use `create(TransparentBackgroundSchema)` to create a new message.
  */
 export const TransparentBackgroundSchema: GenMessage<TransparentBackground> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 5);
+  messageDesc(file_monopath_v1_config, 9);
 
 /**
  * What a stream's results look like and how they travel.
@@ -371,7 +745,7 @@ export type OutputConfig = Message<"monopath.v1.OutputConfig"> & {
  * Use `create(OutputConfigSchema)` to create a new message.
  */
 export const OutputConfigSchema: GenMessage<OutputConfig> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 6);
+  messageDesc(file_monopath_v1_config, 10);
 
 /**
  * Features travel in the response messages, in chunks.
@@ -392,7 +766,7 @@ export type InlineTransport = Message<"monopath.v1.InlineTransport"> & {
  * Use `create(InlineTransportSchema)` to create a new message.
  */
 export const InlineTransportSchema: GenMessage<InlineTransport> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 7);
+  messageDesc(file_monopath_v1_config, 11);
 
 /**
  * Features travel in shared memory: a response carries a handle, whose memory is leased to the client until it sends the
@@ -417,7 +791,7 @@ export type SharedMemoryTransport = Message<"monopath.v1.SharedMemoryTransport">
  * Use `create(SharedMemoryTransportSchema)` to create a new message.
  */
 export const SharedMemoryTransportSchema: GenMessage<SharedMemoryTransport> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 8);
+  messageDesc(file_monopath_v1_config, 12);
 
 /**
  * Features stay in the memory of the GPU: a response carries a handle, leased as shared memory is. Client and server run on
@@ -453,11 +827,12 @@ export type CudaIpcTransport = Message<"monopath.v1.CudaIpcTransport"> & {
  * Use `create(CudaIpcTransportSchema)` to create a new message.
  */
 export const CudaIpcTransportSchema: GenMessage<CudaIpcTransport> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 9);
+  messageDesc(file_monopath_v1_config, 13);
 
 /**
- * The resize arithmetic, to the bit: that of `Image.resize(..., BICUBIC)` of the Pillow releases named. They differ in
- * which axis is filtered first. Honoured whatever Pillow the server has.
+ * The resize arithmetic, to the bit: that of `Image.resize(..., BICUBIC)` of the Pillow releases named, which differ in which
+ * axis is filtered first, or torchvision's. Honoured whatever the server has installed. With it goes the normalisation of the
+ * same backend, where a family's own code has two of them.
  *
  * @generated from enum monopath.v1.ResampleKernel
  */
@@ -489,6 +864,13 @@ export enum ResampleKernel {
    * @generated from enum value: RESAMPLE_KERNEL_PILLOW_13 = 3;
    */
   PILLOW_13 = 3,
+
+  /**
+   * torchvision's resize of uint8 on a CPU, antialiased: weights of 15 bits and a sign, horizontal first.
+   *
+   * @generated from enum value: RESAMPLE_KERNEL_ATEN_U8 = 4;
+   */
+  ATEN_U8 = 4,
 }
 
 /**
@@ -530,6 +912,40 @@ export enum OrientationPolicy {
  */
 export const OrientationPolicySchema: GenEnum<OrientationPolicy> = /*@__PURE__*/
   enumDesc(file_monopath_v1_config, 1);
+
+/**
+ * What becomes of an alpha channel, in families whose processor reads RGB.
+ *
+ * @generated from enum monopath.v1.AlphaPolicy
+ */
+export enum AlphaPolicy {
+  /**
+   * Not a policy. Refused.
+   *
+   * @generated from enum value: ALPHA_POLICY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * It is dropped: transparent pixels have the colour that is stored for them.
+   *
+   * @generated from enum value: ALPHA_POLICY_DROP = 1;
+   */
+  DROP = 1,
+
+  /**
+   * Pixels are composited on white, rounded to the nearest.
+   *
+   * @generated from enum value: ALPHA_POLICY_WHITE = 2;
+   */
+  WHITE = 2,
+}
+
+/**
+ * Describes the enum monopath.v1.AlphaPolicy.
+ */
+export const AlphaPolicySchema: GenEnum<AlphaPolicy> = /*@__PURE__*/
+  enumDesc(file_monopath_v1_config, 2);
 
 /**
  * What lies behind transparent pixels.
@@ -577,7 +993,7 @@ export enum BackgroundPattern {
  * Describes the enum monopath.v1.BackgroundPattern.
  */
 export const BackgroundPatternSchema: GenEnum<BackgroundPattern> = /*@__PURE__*/
-  enumDesc(file_monopath_v1_config, 2);
+  enumDesc(file_monopath_v1_config, 3);
 
 /**
  * When the background is put behind transparent pixels.
@@ -611,7 +1027,7 @@ export enum TransparentFillStage {
  * Describes the enum monopath.v1.TransparentFillStage.
  */
 export const TransparentFillStageSchema: GenEnum<TransparentFillStage> = /*@__PURE__*/
-  enumDesc(file_monopath_v1_config, 3);
+  enumDesc(file_monopath_v1_config, 4);
 
 /**
  * Order in which the items of a stream end.
@@ -645,5 +1061,5 @@ export enum ResultOrder {
  * Describes the enum monopath.v1.ResultOrder.
  */
 export const ResultOrderSchema: GenEnum<ResultOrder> = /*@__PURE__*/
-  enumDesc(file_monopath_v1_config, 4);
+  enumDesc(file_monopath_v1_config, 5);
 

@@ -56,7 +56,8 @@ export type ImagePlan = Message<"monopath.v1.ImagePlan"> & {
   tokenCount: number;
 
   /**
-   * The tensor that will follow, exactly: rows, channels, patch height, patch width. Absent where no element type was asked.
+   * The tensor that will follow, exactly: rows, channels, patch height, patch width; where rows hold several frames, these come
+   * behind the channels. Absent where no element type was asked.
    *
    * @generated from field: monopath.v1.TensorSpec features = 6;
    */
@@ -127,7 +128,8 @@ export const PaddingSchema: GenMessage<Padding> = /*@__PURE__*/
   messageDesc(file_monopath_v1_geometry, 2);
 
 /**
- * A patch grid, in patches (not merged tokens). Rows of features are in raster order: time, then height, then width.
+ * A patch grid, in patches (not merged tokens). Rows of features are in raster order: time, then height, then width; for
+ * families whose message says so, they are grouped by the windows that become one token.
  *
  * @generated from message monopath.v1.GridThw
  */

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import NoReturn, TypeVar, cast
+from typing import Final, NoReturn, TypeVar, cast
 
 from monopath_server.faults import ConfigFault, ConfigViolation
-from monopath_server.processors.kimi.config import shorten
-from monopath_server.processors.kimi.json_values import RefusedValue, show
+from monopath_server.processors.json_values import RefusedValue, show
+from monopath_server.processors.ranges import shorten
 
-__all__ = ["ObjectReader", "load_object", "refuse"]
+__all__ = ["IGNORED_KEYS", "ObjectReader", "load_object", "refuse"]
+
+IGNORED_KEYS: Final = frozenset(
+    {
+        "auto_map",
+        "feature_extractor_type",
+        "image_processor_type",
+        "processor_class",
+        "transformers_version",
+        "video_processor_type",
+        "_name_or_path",
+    }
+)
+"""Keys of every family that say nothing of an image's features."""
 
 _Value = TypeVar("_Value")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeVar
 
-from monopath_server.processors.kimi.config import ChannelValues, shorten
+from monopath_server.processors.ranges import ChannelValues, shorten
 from monopath_server.processors.types import BackgroundPattern, FillStage
 
 __all__ = [

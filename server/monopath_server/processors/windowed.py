@@ -1,0 +1,106 @@
+"""The fields that Qwen-VL and the GLM families share, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from monopath_server.faults import ConfigViolation
+from monopath_server.processors.arithmetic import PixelArithmetic
+from monopath_server.processors.canonical import channel_form
+from monopath_server.processors.family import CanonicalForm, ProcessorConfig
+from monopath_server.processors.ranges import ChannelValues, outside, wrong_constants, wrong_kernel
+from monopath_server.processors.types import (
+    AlphaPolicy,
+    Background,
+    BackgroundPattern,
+    CompositeRounding,
+    FillStage,
+    Normalization,
+    OrientationPolicy,
+    ResampleKernel,
+)
+
+__all__ = ["CLIP_MEAN", "CLIP_STD", "WindowedConfig"]
+
+CLIP_MEAN: ChannelValues = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD: ChannelValues = (0.26862954, 0.26130258, 0.27577711)
+
+MAX_PATCH_SIZE = 64
+MAX_TEMPORAL_PATCH_SIZE = 8
+MAX_MERGE_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowedConfig(ProcessorConfig):
+    """RGB first, then one resize; rows of patches grouped by the windows that become tokens, each frame repeated.
+
+    Names are those of `preprocessor_config.json`.
+    """
+
+    kernels: ClassVar[tuple[ResampleKernel, ...]] = tuple(ResampleKernel)
+
+    patch_size: int
+    """Side of a patch in pixels."""
+    temporal_patch_size: int
+    """Frames of a row of features; a still image is repeated so often."""
+    merge_size: int
+    """Side of the window of patches that becomes one token, in patches."""
+    image_mean: ChannelValues
+    image_std: ChannelValues
+    resample_kernel: ResampleKernel = ResampleKernel.ATEN_U8
+    """With ATEN_U8 goes the normalisation of the torchvision backend, with the others that of the PIL backend."""
+    alpha: AlphaPolicy = AlphaPolicy.DROP
+    orientation: OrientationPolicy = OrientationPolicy.KEEP
+
+    @property
+    def arithmetic(self) -> PixelArithmetic:
+        is_torchvision = self.resample_kernel is ResampleKernel.ATEN_U8
+        return PixelArithmetic(
+            patch_size=self.patch_size,
+            image_mean=self.image_mean,
+            image_std=self.image_std,
+            normalization=Normalization.TORCHVISION if is_torchvision else Normalization.PIL_BACKEND,
+            resample_kernel=self.resample_kernel,
+            # Alpha is gone before the resize.
+            longest_resized_side_px=self.patch_size * self.merge_size,
+            window_size=self.merge_size,
+            temporal_copies=self.temporal_patch_size,
+            background=Background(BackgroundPattern.WHITE) if self.alpha is AlphaPolicy.WHITE else None,
+            fill_stage=FillStage.BEFORE_RESIZE,
+            composite_rounding=CompositeRounding.NEAREST,
+            orientation=self.orientation,
+        )
+
+    def violations(self) -> tuple[ConfigViolation, ...]:
+        return (*self._common_violations(), *self._own_violations())
+
+    def canonical_form(self) -> CanonicalForm:
+        return {
+            "patch_size": self.patch_size,
+            "temporal_patch_size": self.temporal_patch_size,
+            "merge_size": self.merge_size,
+            "image_mean": channel_form(self.image_mean),
+            "image_std": channel_form(self.image_std),
+            "resample_kernel": self.resample_kernel.value,
+            "alpha": self.alpha.value,
+            "orientation": self.orientation.value,
+            **self._own_form(),
+        }
+
+    def _common_violations(self) -> Iterator[ConfigViolation]:
+        yield from outside("patch_size", self.patch_size, 1, MAX_PATCH_SIZE)
+        yield from outside("temporal_patch_size", self.temporal_patch_size, 1, MAX_TEMPORAL_PATCH_SIZE)
+        yield from outside("merge_size", self.merge_size, 1, MAX_MERGE_SIZE)
+        yield from wrong_constants(self.image_mean, self.image_std)
+        if self.resample_kernel not in self.kernels:
+            yield wrong_kernel(self.kernels, self.resample_kernel)
+
+    def _own_violations(self) -> Iterator[ConfigViolation]:
+        """Find what is wrong with the fields of the family alone."""
+        yield from ()
+
+    def _own_form(self) -> CanonicalForm:
+        """The fields of the family alone."""
+        return {}
