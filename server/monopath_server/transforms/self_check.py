@@ -44,11 +44,14 @@ class _Golden:
     digests: dict[ElementType, str]
 
 
-_SMALL_LIMITS: Final = {"in_patch_limit": 64, "patch_limit_on_one_side": 16}
+def _small_kimi(name: str, kernel: ResampleKernel) -> ProcessorConfig:
+    return dataclasses.replace(PRESETS[name], in_patch_limit=64, patch_limit_on_one_side=16, resample_kernel=kernel)
+
+
 _GOLDENS: Final = (
     _Golden(
         "kimi-k2.5",
-        dataclasses.replace(PRESETS["kimi-k2.5"], **_SMALL_LIMITS, resample_kernel=ResampleKernel.PILLOW_11),
+        _small_kimi("kimi-k2.5", ResampleKernel.PILLOW_11),
         Size(150, 400),
         3,
         {
@@ -60,7 +63,7 @@ _GOLDENS: Final = (
     ),
     _Golden(
         "kimi-k3",
-        dataclasses.replace(PRESETS["kimi-k3"], **_SMALL_LIMITS, resample_kernel=ResampleKernel.PILLOW_13),
+        _small_kimi("kimi-k3", ResampleKernel.PILLOW_13),
         Size(150, 400),
         4,
         {
@@ -72,7 +75,7 @@ _GOLDENS: Final = (
     ),
     _Golden(
         "kimi-k3",
-        dataclasses.replace(PRESETS["kimi-k3"], **_SMALL_LIMITS, resample_kernel=ResampleKernel.PILLOW_13),
+        _small_kimi("kimi-k3", ResampleKernel.PILLOW_13),
         Size(300, 200),
         4,
         {
