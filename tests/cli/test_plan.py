@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from monopath_server.processors.presets import PRESETS
 from tests.cli.conftest import Monopath, json_lines
 from tests.support.processes import ServerProcess
 
@@ -97,8 +98,10 @@ def test_capabilities_say_what_is_missing_and_why(monopath: Monopath, server: Se
     [found] = json_lines(monopath("capabilities", "--server", server.address, "--json").stdout)
     available = {path["name"]: path["available"] for path in found["paths"]}
     assert available == {"LOCAL": True, "DEFERRED_CUDA": False, "DEFERRED_CPU": True}
-    assert [preset["name"] for preset in found["presets"]] == ["kimi-k2.5", "kimi-k3"]
-    assert found["presets"][0]["processor"]["kimi"]["in_patch_limit"] == 16384
+    assert [preset["name"] for preset in found["presets"]] == sorted(PRESETS)
+    assert {preset["name"]: preset for preset in found["presets"]}["kimi-k2.5"]["processor"]["kimi"][
+        "in_patch_limit"
+    ] == 16384
     text = monopath("capabilities", "--server", server.address)
     assert text.exit_code == 0
     assert "DEFERRED_CUDA: no, CUDA is switched off" in text.stdout

@@ -11,6 +11,7 @@ import pytest
 
 from monopath import Client, StreamRefused
 from monopath_server import __version__
+from monopath_server.processors.presets import PRESETS
 from tests.cli.conftest import Monopath
 from tests.support.processes import SOURCE_PATHS, Finished, ServerProcess, run_monopath, serving
 
@@ -55,7 +56,7 @@ def test_options_can_come_from_the_environment(tmp_path: Path) -> None:
         assert server.address == environment["MONOPATH_ADDRESS"]
         found = client.capabilities(timeout_seconds=10)
         assert (found.limits.chunk_bytes, found.limits.max_unfinished_items) == (64 * 1024, 3)
-        assert [preset.name for preset in found.presets] == ["kimi-k2.5", "kimi-k3", "mine"]
+        assert [preset.name for preset in found.presets] == sorted([*PRESETS, "mine"])
         [planned] = client.plan([(56, 28)], preset="mine").images
         assert planned.plan is not None
         assert planned.plan.token_count == 2

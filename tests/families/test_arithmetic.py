@@ -154,7 +154,7 @@ def reference_rows(image: Image.Image, config: QwenVlConfig, element_type: Eleme
     }
     reference = reference_config(checkpoint, config.resample_kernel.name, alpha=config.alpha.name)
     buffer = io.BytesIO()
-    image.save(buffer, "PNG")
+    image.save(buffer, "PNG", **({"transparency": image.info["transparency"]} if "transparency" in image.info else {}))
     made = reference_features(buffer.getvalue(), reference, element_type.name)
     return made.pixel_values.reshape(-1).view(np.uint8)
 
@@ -165,7 +165,7 @@ def reference_rows(image: Image.Image, config: QwenVlConfig, element_type: Eleme
     st.sampled_from(ElementType),
     st.integers(1, 120),
     st.integers(1, 120),
-    st.sampled_from(["RGB", "RGBA", "L", "LA", "P", "1"]),
+    st.sampled_from(["RGB", "RGBA", "L", "LA", "P", "1", "RGB+key", "L+key", "P+key"]),
     st.integers(0, 1000),
 )
 def test_random_images_of_random_layouts_equal_the_reference(

@@ -87,7 +87,7 @@ def test_the_processors_of_transformers_give_the_same_bytes(preset: str) -> None
     generator = random.Random(preset)
     for number in range(24):
         size = (generator.randint(2, 300), generator.randint(2, 300))
-        mode = ("RGB", "RGB", "L", "RGBA", "LA", "P")[number % 6]
+        mode = ("RGB", "L", "RGBA", "LA", "P", "RGB+key", "L+key", "P+key")[number % 8]
         image = image_of_mode(mode, *size, seed=number)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -114,7 +114,7 @@ def prepare_image(
 def _fill_then_resize(loaded: LoadedImage, arithmetic: PixelArithmetic) -> PreparedPixels:
     """RGB first, as Kimi-K2.5 does it: whatever the mode, the transform resizes RGB."""
     image, background = loaded.image, arithmetic.background
-    if background is not None and _is_transparent(image):
+    if background is not None and _is_transparent(image, arithmetic):
         rgba = _pixels(loaded) if image.mode == "RGBA" else view_pixels(_convert(image, "RGBA"))
         pixels = composite_pixels(rgba, background, arithmetic.composite_rounding)
     elif image.mode in ("RGB", "RGBA"):
@@ -130,7 +130,7 @@ def _fill_then_resize(loaded: LoadedImage, arithmetic: PixelArithmetic) -> Prepa
 def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, arithmetic: PixelArithmetic) -> PreparedPixels:
     """Resize in the image's own mode, as Kimi-K3 does it, then RGB."""
     image = loaded.image
-    is_filled = arithmetic.background is not None and _is_transparent(image)
+    is_filled = arithmetic.background is not None and _is_transparent(image, arithmetic)
     match image.mode:
         case "RGB":
             pixels, has_alpha, route = _pixels(loaded), False, ResizeRoute.KERNEL
@@ -168,9 +168,10 @@ def _pixels(loaded: LoadedImage) -> NDArray[np.uint8]:
     return view_pixels(loaded.image) if loaded.pixels is None else loaded.pixels
 
 
-def _is_transparent(image: Image.Image) -> bool:
-    """Tell whether the checkpoint composites the image; an RGB image's colour key is not looked at."""
-    return image.mode != "RGB" and ("A" in image.getbands() or "transparency" in image.info)
+def _is_transparent(image: Image.Image, arithmetic: PixelArithmetic) -> bool:
+    """Tell whether the checkpoint composites the image; not every one looks at an RGB image's colour key."""
+    is_looked_at = image.mode != "RGB" or arithmetic.reads_color_keys
+    return is_looked_at and ("A" in image.getbands() or "transparency" in image.info)
 
 
 def _convert(image: Image.Image, mode: str) -> Image.Image:

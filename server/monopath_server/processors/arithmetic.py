@@ -38,6 +38,8 @@ class PixelArithmetic:
     """How often a row of features has each of its patch's channels, one copy behind the other."""
     background: Background | None = None
     """What transparent pixels are laid upon; None: alpha is dropped."""
+    reads_color_keys: bool = False
+    """Whether an RGB image whose file names a transparent colour is laid upon the background, too."""
     fill_stage: FillStage = FillStage.BEFORE_RESIZE
     composite_rounding: CompositeRounding = CompositeRounding.TRUNCATED
     pads_in_own_mode: bool = False

@@ -69,6 +69,7 @@ class WindowedConfig(ProcessorConfig):
             temporal_copies=self.temporal_patch_size,
             background=Background(BackgroundPattern.WHITE) if self.alpha is AlphaPolicy.WHITE else None,
             fill_stage=FillStage.BEFORE_RESIZE,
+            reads_color_keys=True,
             composite_rounding=CompositeRounding.NEAREST,
             orientation=self.orientation,
         )

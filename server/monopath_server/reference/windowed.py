@@ -157,7 +157,7 @@ class WindowedReference:
 
     def rgb(self, image: Image.Image, plan: ReferencePlan) -> NDArray[np.uint8]:
         """RGB pixels [height, width, 3] of the resized size."""
-        is_transparent = image.mode != "RGB" and ("A" in image.getbands() or "transparency" in image.info)
+        is_transparent = "A" in image.getbands() or "transparency" in image.info
         pixels = _on_white(to_rgba(image)) if self.alpha == "WHITE" and is_transparent else drop_alpha(image)
         return resize_plain(pixels, plan, self.resample_kernel, has_alpha=False)
 

@@ -44,15 +44,14 @@ class _Golden:
     digests: dict[ElementType, str]
 
 
+def _small_kimi(name: str, kernel: ResampleKernel) -> ProcessorConfig:
+    return dataclasses.replace(PRESETS[name], in_patch_limit=64, patch_limit_on_one_side=16, resample_kernel=kernel)
+
+
 _GOLDENS: Final = (
     _Golden(
         "kimi-k2.5",
-        dataclasses.replace(
-            PRESETS["kimi-k2.5"],
-            in_patch_limit=64,
-            patch_limit_on_one_side=16,
-            resample_kernel=ResampleKernel.PILLOW_11,
-        ),
+        _small_kimi("kimi-k2.5", ResampleKernel.PILLOW_11),
         Size(150, 400),
         3,
         {
@@ -64,9 +63,7 @@ _GOLDENS: Final = (
     ),
     _Golden(
         "kimi-k3",
-        dataclasses.replace(
-            PRESETS["kimi-k3"], in_patch_limit=64, patch_limit_on_one_side=16, resample_kernel=ResampleKernel.PILLOW_13
-        ),
+        _small_kimi("kimi-k3", ResampleKernel.PILLOW_13),
         Size(150, 400),
         4,
         {
@@ -78,9 +75,7 @@ _GOLDENS: Final = (
     ),
     _Golden(
         "kimi-k3",
-        dataclasses.replace(
-            PRESETS["kimi-k3"], in_patch_limit=64, patch_limit_on_one_side=16, resample_kernel=ResampleKernel.PILLOW_13
-        ),
+        _small_kimi("kimi-k3", ResampleKernel.PILLOW_13),
         Size(300, 200),
         4,
         {
