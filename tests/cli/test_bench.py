@@ -31,6 +31,7 @@ from monopath_server.bench.scope import QUICK, Scope, Section
 from monopath_server.bench.sheet import AtLeast, AtMost, Reading, Sheet
 from monopath_server.processors.kimi.geometry import plan_image
 from monopath_server.processors.kimi.presets import PRESETS
+from monopath_server.processors.presets import PRESETS as ALL_PRESETS
 from monopath_server.processors.types import ElementType, Size
 from tests.cli.conftest import Monopath
 from tests.support.processes import starting
@@ -251,7 +252,7 @@ def test_the_table_says_bars_and_what_was_left_out(monopath: Monopath, monkeypat
     [
         (("--size", "large"), "--size: expected a size such as 1920x1080, got large"),
         (("--size", "0x5"), "--size: expected 1 to 67108864 pixels, got 0x5"),
-        (("--preset", "other"), "--preset: expected one of kimi-k2.5, kimi-k3, got other"),
+        (("--preset", "other"), f"--preset: expected one of {', '.join(ALL_PRESETS)}, got other"),
         (("--out", "/nowhere/bench.json"), "--out: there is no folder /nowhere"),
     ],
 )

@@ -219,8 +219,8 @@ def test_nothing_but_the_registries_and_the_adapters_names_a_family() -> None:
     allowed = {SERVER / "processors" / "families.py", SERVER / "transforms" / "self_check.py"}
     for path in SERVER.rglob("*.py"):
         inside = path.parent.parent == SERVER / "processors"
-        if inside or path in allowed or path.parent == SERVER / "serving" / "families":
-            continue
+        if inside or path in allowed or path.parent in (SERVER / "serving" / "families", SERVER / "bench"):
+            continue  # the benchmark holds Kimi's processor against its checkpoint's order of work
         named = {name for name in _imports(path) if name.startswith("monopath_server.processors.")}
         assert not {name for name in named if name.split(".")[2] in packages}, path
 

@@ -156,7 +156,7 @@ STREAM_COUNT = 100
 ITEMS_PER_STREAM = 5
 LIMIT_BYTES = 1_000_000
 PROCESS_BYTES = 16_000_000
-SLACK_BYTES = 100_000_000
+SLACK_BYTES = 125_000_000
 """What threads, streams and gRPC itself need; all requests together are 500 MB."""
 
 
