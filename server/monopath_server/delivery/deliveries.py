@@ -8,15 +8,15 @@ from typing import Protocol
 
 import numpy as np
 
-from monopath_server.delivery.leases import Leases
-from monopath_server.delivery.parts import Part, chunks
+from monopath_server.delivery.leases import LeasableRows, Leases
+from monopath_server.delivery.parts import DevicePart, Part, SegmentPart, chunks
 from monopath_server.delivery.segments import SegmentPool, SegmentRows
 from monopath_server.engine.device_rows import Place
 from monopath_server.engine.items import CacheOutcome, Features
 from monopath_server.engine.rows import Holding, HostPlace, HostRows, Rows
 from monopath_server.engine.workers import CancelToken, Workers
 
-__all__ = ["Delivery", "InlineDelivery", "SegmentDelivery"]
+__all__ = ["Delivery", "InlineDelivery", "LeasingDelivery", "SegmentDelivery"]
 
 
 _MADE_FOR_OTHERS = frozenset({CacheOutcome.HIT, CacheOutcome.JOINED})
@@ -69,7 +69,45 @@ class InlineDelivery:
         """Nothing is leased."""
 
 
-class SegmentDelivery:
+class HandledRows(LeasableRows, Protocol):
+    """Rows that a client is told of by a handle."""
+
+    @property
+    def part(self) -> SegmentPart | DevicePart:
+        """The handle."""
+
+
+class LeasingDelivery:
+    """By handle, and in chunks where none of the memory that handles lead to was left."""
+
+    def __init__(self, place: Place, handled: type[HandledRows], leases: Leases, *, chunk_bytes: int) -> None:
+        """`handled` are the rows that have a handle."""
+        self.place = place
+        self.fallback_count = 0
+        self._handled = handled
+        self._leases = leases
+        self._chunk_bytes = chunk_bytes
+
+    async def prepare(self, features: Features) -> Features:
+        return features
+
+    def parts(self, item_id: int, holding: Holding, /) -> Iterator[Part]:
+        rows = holding.rows
+        if isinstance(rows, self._handled):
+            self._leases.add(item_id, rows, holding.share())
+            yield rows.part
+            return
+        self.fallback_count += 1
+        yield from chunks(_host_rows(holding), self._chunk_bytes)
+
+    def release(self, item_id: int, /) -> None:
+        self._leases.release(item_id)
+
+    def close(self) -> None:
+        self._leases.close()
+
+
+class SegmentDelivery(LeasingDelivery):
     """In shared memory, and in chunks where none is left."""
 
     def __init__(
@@ -84,12 +122,9 @@ class SegmentDelivery:
         on_close: Callable[[], None],
     ) -> None:
         """`on_moved` is told that rows were copied into a segment, so that it is not done for every item again."""
-        self.place = pool.place(fallback)
-        self.fallback_count = 0
+        super().__init__(pool.place(fallback), SegmentRows, leases, chunk_bytes=chunk_bytes)
         self._pool = pool
         self._workers = workers
-        self._leases = leases
-        self._chunk_bytes = chunk_bytes
         self._on_moved = on_moved
         self._on_close = on_close
 
@@ -112,20 +147,8 @@ class SegmentDelivery:
         features.holding.release()
         return replace(features, holding=holding)
 
-    def parts(self, item_id: int, holding: Holding, /) -> Iterator[Part]:
-        rows = holding.rows
-        if isinstance(rows, SegmentRows):
-            self._leases.add(item_id, rows, holding.share())
-            yield rows.part
-            return
-        self.fallback_count += 1
-        yield from chunks(_host_rows(holding), self._chunk_bytes)
-
-    def release(self, item_id: int, /) -> None:
-        self._leases.release(item_id)
-
     def close(self) -> None:
-        self._leases.close()
+        super().close()
         self._on_close()
 
     def _copy(self, rows: HostRows) -> SegmentRows | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from monopath.cuda_memory import boot_id, pid_namespace
+from monopath_server.delivery.deliveries import LeasingDelivery
 from monopath_server.delivery.device_memory import DeviceMemoryPool, PooledDeviceRows
 from monopath_server.delivery.leases import Leases
-from monopath_server.delivery.parts import Part, chunks
-from monopath_server.engine.items import Features
-from monopath_server.engine.rows import Holding, HostPlace, HostRows
+from monopath_server.engine.rows import HostPlace
 
 __all__ = ["DeviceDelivery", "check_client"]
 
@@ -39,31 +38,8 @@ def check_client(
     return ""
 
 
-class DeviceDelivery:
+class DeviceDelivery(LeasingDelivery):
     """In the memory of the device that made them, and in chunks where none is left there."""
 
     def __init__(self, pool: DeviceMemoryPool, fallback: HostPlace, leases: Leases, *, chunk_bytes: int) -> None:
-        self.place = pool.place(fallback)
-        self.fallback_count = 0
-        self._leases = leases
-        self._chunk_bytes = chunk_bytes
-
-    async def prepare(self, features: Features) -> Features:
-        return features
-
-    def parts(self, item_id: int, holding: Holding, /) -> Iterator[Part]:
-        rows = holding.rows
-        if isinstance(rows, PooledDeviceRows):
-            self._leases.add(item_id, rows, holding.share())
-            yield rows.part
-        elif isinstance(rows, HostRows):
-            self.fallback_count += 1
-            yield from chunks(rows, self._chunk_bytes)
-        else:
-            raise TypeError(f"Expected rows of the host or of a device's pool, got {type(rows).__name__}")
-
-    def release(self, item_id: int, /) -> None:
-        self._leases.release(item_id)
-
-    def close(self) -> None:
-        self._leases.close()
+        super().__init__(pool.place(fallback), PooledDeviceRows, leases, chunk_bytes=chunk_bytes)

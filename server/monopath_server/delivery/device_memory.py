@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from monopath.cuda_driver import CudaDriver, CudaError
 from monopath_server.delivery.parts import DevicePart
 from monopath_server.engine.buffers import block_bytes
-from monopath_server.engine.device_rows import DeviceRows, Place
-from monopath_server.engine.rows import HostPlace, HostRows
+from monopath_server.engine.device_rows import DeviceRows, FallbackPlace, Place
+from monopath_server.engine.rows import HostPlace
 
 if TYPE_CHECKING:
     import torch
@@ -182,7 +182,7 @@ class DeviceMemoryPool:
 
     def place(self, fallback: HostPlace) -> Place:
         """A place in this pool, and in `fallback` where it is full."""
-        return _PlaceWithFallback(self, fallback)
+        return FallbackPlace(self.take, fallback)
 
     def trim(self) -> None:
         """Free what is kept for reuse, and what was retired long enough ago. Not for the event loop."""
@@ -300,12 +300,3 @@ class DeviceMemoryPool:
 
     def _record(self, block: _Block, stream_handle: int) -> None:
         self._driver.record(self._device, block.event, stream_handle)
-
-
-class _PlaceWithFallback:
-    def __init__(self, pool: DeviceMemoryPool, fallback: HostPlace) -> None:
-        self._pool = pool
-        self._fallback = fallback
-
-    def take(self, size_bytes: int) -> DeviceRows | HostRows:
-        return self._pool.take(size_bytes) or self._fallback.take(size_bytes)

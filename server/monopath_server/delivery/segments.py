@@ -15,6 +15,7 @@ import numpy.typing as npt
 from monopath.shared_memory import HEADER_BYTES, SegmentOwner, SharedMemoryFull, WritableSegment, write_generation
 from monopath_server.delivery.parts import SegmentPart
 from monopath_server.engine.buffers import block_bytes
+from monopath_server.engine.device_rows import FallbackPlace
 from monopath_server.engine.rows import HostPlace, HostRows, Rows
 
 __all__ = ["SegmentPool", "SegmentRows", "is_in_segment"]
@@ -112,7 +113,7 @@ class SegmentPool:
 
     def place(self, fallback: HostPlace) -> HostPlace:
         """A place in this pool, and in `fallback` where it is full."""
-        return _PlaceWithFallback(self, fallback)
+        return FallbackPlace(self.take, fallback)
 
     def forget_retired(self, age_seconds: float) -> None:
         """Take the names of segments away that were retired that long ago. Who has mapped one can still read it."""
@@ -217,16 +218,6 @@ class SegmentPool:
             else:
                 self._idle[segment.name] = segment
                 self._idle_bytes += segment.size_bytes
-
-
-class _PlaceWithFallback:
-    def __init__(self, pool: SegmentPool, fallback: HostPlace) -> None:
-        self._pool = pool
-        self._fallback = fallback
-
-    def take(self, size_bytes: int) -> HostRows:
-        rows = self._pool.take(size_bytes)
-        return self._fallback.take(size_bytes) if rows is None else rows
 
 
 def is_in_segment(rows: Rows) -> bool:

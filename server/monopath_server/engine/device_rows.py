@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from monopath_server.engine.rows import HostRows
+from monopath_server.engine.rows import HostPlace, HostRows
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DeviceRows", "Place", "take_host_rows"]
+__all__ = ["DeviceRows", "FallbackPlace", "Place", "take_host_rows"]
+
+RowsT = TypeVar("RowsT")
 
 
 class DeviceRows(abc.ABC):
@@ -37,6 +40,19 @@ class Place(Protocol):
 
     def take(self, size_bytes: int) -> DeviceRows | HostRows:
         """Memory with unspecified content. Safe to call from every thread; not for the event loop."""
+
+
+class FallbackPlace(Generic[RowsT]):
+    """A pool that may be full, and where memory is taken then."""
+
+    def __init__(self, take: Callable[[int], RowsT | None], fallback: HostPlace) -> None:
+        self._take = take
+        self._fallback = fallback
+
+    def take(self, size_bytes: int) -> RowsT | HostRows:
+        """Memory with unspecified content."""
+        rows = self._take(size_bytes)
+        return self._fallback.take(size_bytes) if rows is None else rows
 
 
 def take_host_rows(place: Place, size_bytes: int) -> HostRows:
