@@ -16,7 +16,8 @@ from typing import Any
 import grpc
 
 from monopath.v1 import event_pb2, service_pb2, tensor_pb2
-from tests.bench.bench_plan import jpeg
+from monopath_server.bench.pictures import picture
+from monopath_server.processors.types import Size
 from tests.stream.shared_rig import SharedRig, shared_rig
 from tests.support.stream import RawStream, encoded, make_config, make_item, preset
 
@@ -98,7 +99,7 @@ async def main() -> None:
     """Print one line for each kind of image, and one for the crowd."""
     sys.stdout.write("{:>10} {:>10} {:>10} {:>13} {:>11} {:>11} {:>13} {:>10}\n".format(*COLUMNS))
     for width_px, height_px in SIZES:
-        data = jpeg(width_px, height_px)
+        data = picture(Size(width_px, height_px)).data
         for name in ("kimi-k2.5", "kimi-k3"):
             for is_shared in (False, True):
                 async with shared_rig(cache_bytes=CACHE_BYTES) as rig:
@@ -110,7 +111,7 @@ async def main() -> None:
                     f"{statistics.median(again.in_server):13.2f} {hit_ms / first_ms:10.3f}\n"
                 )
                 sys.stdout.flush()
-    spent, made = await crowd(jpeg(*SIZES[-1]))
+    spent, made = await crowd(picture(Size(*SIZES[-1])).data)
     equal = f"{STREAM_COUNT * ITEM_COUNT} equal images of {SIZES[-1][0]}x{SIZES[-1][1]} on {STREAM_COUNT} streams"
     sys.stdout.write(f"{equal}: {spent:.0f} ms, made {made} time(s)\n")
 

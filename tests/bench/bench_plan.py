@@ -6,25 +6,17 @@ One item at a time on one stream of a server in this process, so that nothing qu
 from __future__ import annotations
 
 import asyncio
-import io
 import statistics
 import sys
 import time
 
-from PIL import Image
-
 from monopath.v1 import tensor_pb2
-from tests.support.stream import encoded, make_config, make_item, photo, preset, running_rig
+from monopath_server.bench.pictures import picture
+from monopath_server.processors.types import Size
+from tests.support.stream import encoded, make_config, make_item, preset, running_rig
 
 ITEM_COUNT = 15
 SIZES = ((1920, 1080), (4000, 3000))
-
-
-def jpeg(width_px: int, height_px: int) -> bytes:
-    """A photo-like JPEG of quality 90."""
-    buffer = io.BytesIO()
-    Image.fromarray(photo(width_px, height_px)).save(buffer, "JPEG", quality=90)
-    return buffer.getvalue()
 
 
 async def measure(data: bytes, name: str) -> tuple[float, float]:
@@ -50,7 +42,7 @@ async def main() -> None:
     """Print one line for each size and config."""
     sys.stdout.write(f"{'image':>12} {'config':>10} {'plan p50 ms':>12} {'features p50 ms':>16} {'ratio':>7}\n")
     for width_px, height_px in SIZES:
-        data = jpeg(width_px, height_px)
+        data = picture(Size(width_px, height_px)).data
         for name in ("kimi-k2.5", "kimi-k3"):
             plan, features = await measure(data, name)
             size = f"{width_px}x{height_px}"
