@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from monopath_server.media.prepare import PreparedPixels, prepare_image
+from monopath_server.processors.backends import CLIP_MEAN, CLIP_STD
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.glm_next.family import PRESETS as GLM_NEXT_PRESETS
 from monopath_server.processors.glm_vl.family import PRESETS as GLM_PRESETS
 from monopath_server.processors.kimi_vl.family import PRESETS as KIMI_VL_PRESETS
 from monopath_server.processors.qwen_vl.family import PRESETS as QWEN_PRESETS
 from monopath_server.processors.types import AlphaPolicy, ElementType, ImagePlan, ResampleKernel, Size
-from monopath_server.processors.windowed import CLIP_MEAN, CLIP_STD
 from monopath_server.transforms.cpu.transform import CpuTransform
 
 __all__ = ["GLM5", "KIMI_VL", "QWEN2", "QWEN3", "SIZES", "Golden", "cpu_rows", "generated_image", "goldens", "prepared"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+from monopath_server.processors.backends import CLIP_MEAN, CLIP_STD
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.qwen_vl.config import QwenVlConfig
 from monopath_server.processors.types import (
@@ -23,7 +24,6 @@ from monopath_server.processors.types import (
     ResampleKernel,
     Size,
 )
-from monopath_server.processors.windowed import CLIP_MEAN, CLIP_STD
 from monopath_server.reference import reference_config, reference_features
 from monopath_server.transforms import tables
 from monopath_server.transforms.cuda.device import InterpreterDevice
@@ -205,7 +205,7 @@ def test_random_layouts_are_the_same_on_both_transforms_also_in_strips(
 def test_the_tiles_of_a_real_device_give_the_same_bytes(device: InterpreterDevice, config: ProcessorConfig) -> None:
     pixels, plan = prepared(Golden("", config, Size(30, 41), 3, {}))
     rows = np.empty(plan.feature_bytes(ElementType.FLOAT16), np.uint8)
-    tiles = tile_shape(config.arithmetic.patch_size)
+    tiles = tile_shape(config.arithmetic.layout)
     transform = CudaTransform(config, ElementType.FLOAT16, device, tiles=tiles)
     assert transform.run_batch([(pixels, plan, rows)]) == (None,)
     assert np.array_equal(rows, cpu_rows(generated_image(Size(30, 41), 3), config, ElementType.FLOAT16))

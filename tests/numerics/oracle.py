@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.types import (
     Background,
     BackgroundPattern,
     ElementType,
     FillStage,
-    ImagePlan,
     ResampleKernel,
 )
 
@@ -26,7 +26,7 @@ __all__ = ["expected_rows", "fill", "normalized_values", "resize"]
 
 
 def expected_rows(
-    image: Image.Image, plan: ImagePlan, config: KimiConfig, element_type: ElementType
+    image: Image.Image, plan: PatchGridPlan, config: KimiConfig, element_type: ElementType
 ) -> NDArray[np.uint8]:
     """Return the bytes of `pixel_values`, flat."""
     target = (plan.resized_size.width_px, plan.resized_size.height_px)

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.types import FillStage, ImagePlan
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import FillStage
 
 __all__ = ["checkpoint_rows"]
 
 
-def checkpoint_rows(data: bytes, plan: ImagePlan, config: KimiConfig) -> NDArray[np.float32]:
+def checkpoint_rows(data: bytes, plan: PatchGridPlan, config: KimiConfig) -> NDArray[np.float32]:
     """Return `pixel_values` of a file without transparency: float32 [rows, 3, patch_size, patch_size].
 
     Raises:
