@@ -13,6 +13,7 @@ import pytest
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.glm_vl.family import PRESETS as GLM_PRESETS
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.presets import PRESETS
 from monopath_server.processors.types import ResampleKernel, Size
 from monopath_server.reference import RELEASED_PRESETS, reference_config, reference_plan
@@ -74,6 +75,7 @@ def test_sizes_are_the_measured_ones(name: str) -> None:
             assert caught.value.reason is ItemReason.IMAGE_SIZE_INVALID
             continue
         plan = config.plan(size)
+        assert isinstance(plan, PatchGridPlan)
         grid = plan.grid_thw
         found = [plan.resized_size.width_px, plan.resized_size.height_px, grid.h, grid.w, plan.token_count]
         assert found == row[name], size

@@ -101,6 +101,7 @@ def test_the_processors_of_transformers_give_the_same_bytes(preset: str) -> None
             warnings.simplefilter("ignore")
             expected = processor(images=image, return_tensors="np")
         plan = config.plan(Size(*size))
+        assert isinstance(plan, PatchGridPlan)
         assert expected["image_grid_thw"].tolist() == [[1, plan.grid_thw.h, plan.grid_thw.w]], (mode, size)
         assert cpu_rows(image, config, ElementType.FLOAT32).tobytes() == expected["pixel_values"].tobytes(), (
             mode,

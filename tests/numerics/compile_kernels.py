@@ -72,7 +72,7 @@ def variants(
         for raw_type in raw_types:
             pointers = WRITE_POINTERS | {"element_table": f"*{raw_type}", "output": f"*{raw_type}"}
             for has_second_axis in (False, True):
-                name = f"write_patches {raw_type} patch={layout.patch_height_px}x{layout.patch_width_px} alpha={has_alpha:d} second={has_second_axis:d}"
+                name = f"write_patches {raw_type} of {layout}, alpha={has_alpha:d} second={has_second_axis:d}"
                 constants = write_constants(tiles, layout, has_alpha=has_alpha, has_second_axis=has_second_axis)
                 yield Variant(name, kernels.write_patches, pointers, constants, tiles.write_warps)
 

@@ -19,6 +19,7 @@ from monopath_server.processors.types import (
     BackgroundPattern,
     ElementType,
     FillStage,
+    ImagePlan,
     ResampleKernel,
 )
 
@@ -26,9 +27,10 @@ __all__ = ["expected_rows", "fill", "normalized_values", "resize"]
 
 
 def expected_rows(
-    image: Image.Image, plan: PatchGridPlan, config: KimiConfig, element_type: ElementType
+    image: Image.Image, plan: ImagePlan, config: KimiConfig, element_type: ElementType
 ) -> NDArray[np.uint8]:
     """Return the bytes of `pixel_values`, flat."""
+    assert isinstance(plan, PatchGridPlan)
     target = (plan.resized_size.width_px, plan.resized_size.height_px)
     if config.transparent_fill_stage is FillStage.BEFORE_RESIZE:
         resized = resize(Image.fromarray(fill(image, config.transparent_background)), target, config.resample_kernel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monopath_server.processors.types import Crop, GridTHW, ImagePlan, Padding, RowLayout, Size, Sweep
+from monopath_server.processors.types import Crop, GridTHW, ImagePlan, Padding, RowLayout, Size, Sweep, TileGrid
 
 __all__ = ["FixedSizePlan", "PatchGridPlan", "TilePlan"]
 
@@ -48,31 +48,28 @@ class PatchGridPlan(ImagePlan):
 class TilePlan(ImagePlan):
     """One row for each tile, line by line; where there is a thumbnail, it is one more, and the last."""
 
-    tile_size: int
-    """Side of a tile in pixels."""
-    columns: int
-    rows: int
-    has_thumbnail: bool
+    tile_grid: TileGrid
 
     @property
     def row_count(self) -> int:
-        return self.columns * self.rows + self.has_thumbnail
+        return self.tile_grid.tile_count
 
     @property
     def row_shape(self) -> tuple[int, ...]:
         """(3, tile_size, tile_size)."""
-        return (3, self.tile_size, self.tile_size)
+        return (3, self.tile_grid.tile_size, self.tile_grid.tile_size)
 
     @property
     def layout(self) -> RowLayout:
-        return RowLayout(self.tile_size, self.tile_size)
+        return RowLayout(self.tile_grid.tile_size, self.tile_grid.tile_size)
 
     @property
     def sweeps(self) -> tuple[Sweep, ...]:
-        tiles = Sweep(self.resized_size, Crop(0, 0, self.resized_size), self.rows, self.columns)
-        if not self.has_thumbnail:
+        grid = self.tile_grid
+        tiles = Sweep(self.resized_size, Crop(0, 0, self.resized_size), grid.rows, grid.columns)
+        if not grid.has_thumbnail:
             return (tiles,)
-        tile = Size(self.tile_size, self.tile_size)
+        tile = Size(grid.tile_size, grid.tile_size)
         return (tiles, Sweep(tile, Crop(0, 0, tile), 1, 1, first_row=tiles.row_count))
 
 

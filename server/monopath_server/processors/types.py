@@ -26,6 +26,7 @@ __all__ = [
     "RowLayout",
     "Size",
     "Sweep",
+    "TileGrid",
 ]
 
 
@@ -63,6 +64,26 @@ class GridTHW:
     def patch_count(self) -> int:
         """Number of patches, which is the number of rows of the features."""
         return self.t * self.h * self.w
+
+
+@dataclass(frozen=True, slots=True)
+class TileGrid:
+    """Tiles of one size, and whether the whole image is one more, the last."""
+
+    columns: int
+    rows: int
+    has_thumbnail: bool
+    tile_size: int
+    """Side of a tile in pixels."""
+
+    def __str__(self) -> str:
+        thumbnail = " and a thumbnail" if self.has_thumbnail else ""
+        return f"{self.columns} x {self.rows} tiles of {self.tile_size} pixels{thumbnail}"
+
+    @property
+    def tile_count(self) -> int:
+        """Number of tiles, which is the number of rows of the features."""
+        return self.columns * self.rows + self.has_thumbnail
 
 
 class ElementType(enum.StrEnum):

@@ -18,9 +18,10 @@ from monopath_server.engine.workers import CancelToken
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.types import ElementType
 from monopath_server.serving.enums import CACHE_OUTCOMES
-from monopath_server.serving.events import plan_message, provenance_message, timings_message
+from monopath_server.serving.events import provenance_message, timings_message
 from monopath_server.serving.outbox import Ending, Outbox
 from monopath_server.serving.paths import PathMessages
+from monopath_server.serving.plans import plan_message
 from monopath_server.serving.requests import ItemHeader, feature_bytes
 from monopath_server.serving.status import item_error_message
 

@@ -52,6 +52,7 @@ from monopath._messages import InputT
 from monopath._paths import AnyPath, DeferredCpu, DeferredCuda, Local, PathT, PreprocessingPath
 from monopath._planning import EncoderRankLoad, PlannedImage, PlanReply, SizeInput
 from monopath._records import (
+    Crop,
     FeatureArray,
     GridThw,
     ImagePlan,
@@ -62,14 +63,17 @@ from monopath._records import (
     Size,
     StreamLimits,
     Summary,
+    TileGrid,
 )
 from monopath._results import FeatureBatch, PlanEvent, Result, concatenate
 from monopath._resume import Resume
 from monopath._session import Event
 from monopath._stream import Stream
 from monopath.v1.config_pb2 import (
+    FixedSizeConfig,
     GlmNextConfig,
     GlmVlConfig,
+    InternVlConfig,
     KimiConfig,
     KimiVlConfig,
     ProcessorConfig,
@@ -89,6 +93,7 @@ __all__ = [
     "Client",
     "Config",
     "ConnectionFailed",
+    "Crop",
     "DataType",
     "DeadlineExceeded",
     "DeferredCpu",
@@ -99,6 +104,7 @@ __all__ = [
     "FeatureArray",
     "FeatureBatch",
     "FieldViolation",
+    "FixedSizeConfig",
     "GlmNextConfig",
     "GlmVlConfig",
     "GridThw",
@@ -106,6 +112,7 @@ __all__ = [
     "ImageInput",
     "ImagePlan",
     "InputT",
+    "InternVlConfig",
     "Item",
     "ItemAttemptsExhausted",
     "ItemError",
@@ -149,6 +156,7 @@ __all__ = [
     "StreamMoved",
     "StreamRefused",
     "Summary",
+    "TileGrid",
     "Transport",
     "concatenate",
 ]

@@ -105,19 +105,19 @@ class FixedSizeConfig(ProcessorConfig):
     def _violations(self) -> Iterator[ConfigViolation]:
         match self.resize:
             case ShortestEdgeResize(shortest_edge, longest_edge):
-                yield from outside("resize.shortest_edge", shortest_edge, 1, MAX_EDGE_PX)
+                yield from outside("shortest_edge.length_px", shortest_edge, 1, MAX_EDGE_PX)
                 if longest_edge is not None:
-                    yield from outside("resize.longest_edge", longest_edge, shortest_edge, MAX_EDGE_PX)
+                    yield from outside("shortest_edge.longest_edge_px", longest_edge, shortest_edge, MAX_EDGE_PX)
                 if self.crop_size is None:
                     yield ConfigViolation(
                         "crop_size", "Expected a crop, without which images would have sizes of their own, got none"
                     )
             case ExactResize(height, width):
-                yield from outside("resize.height", height, 1, MAX_SIDE_PX)
-                yield from outside("resize.width", width, 1, MAX_SIDE_PX)
+                yield from outside("exact_size.height_px", height, 1, MAX_SIDE_PX)
+                yield from outside("exact_size.width_px", width, 1, MAX_SIDE_PX)
         if self.crop_size is not None:
-            yield from outside("crop_size.height", self.crop_size.height_px, 1, MAX_SIDE_PX)
-            yield from outside("crop_size.width", self.crop_size.width_px, 1, MAX_SIDE_PX)
+            yield from outside("crop_size.height_px", self.crop_size.height_px, 1, MAX_SIDE_PX)
+            yield from outside("crop_size.width_px", self.crop_size.width_px, 1, MAX_SIDE_PX)
         if self.patch_size is not None:
             yield from outside("patch_size", self.patch_size, 1, MAX_PATCH_SIZE)
         yield from outside("class_token_count", self.class_token_count, 0, MAX_CLASS_TOKENS)

@@ -14,10 +14,12 @@ from monopath_server.processors.types import Size
 __all__ = ["FIELDS_IN_FILES", "crop_size", "resize_of"]
 
 FIELDS_IN_FILES: Final = {
-    "resize.shortest_edge": "size.shortest_edge",
-    "resize.longest_edge": "size.longest_edge",
-    "resize.height": "size.height",
-    "resize.width": "size.width",
+    "shortest_edge.length_px": "size.shortest_edge",
+    "shortest_edge.longest_edge_px": "size.longest_edge",
+    "exact_size.height_px": "size.height",
+    "exact_size.width_px": "size.width",
+    "crop_size.height_px": "crop_size.height",
+    "crop_size.width_px": "crop_size.width",
 }
 """What the fields of a config are called in a file."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from monopath_server.processors.grids import check_sides
 from monopath_server.processors.plans import TilePlan
-from monopath_server.processors.types import Size
+from monopath_server.processors.types import Size, TileGrid
 
 if TYPE_CHECKING:
     from monopath_server.processors.intern_vl.config import InternVlConfig
@@ -24,16 +24,12 @@ def plan_image(config: InternVlConfig, size: Size) -> TilePlan:
     """
     check_sides(size)
     columns, rows = _nearest_grid(config, size)
-    has_thumbnail = config.has_thumbnail and columns * rows != 1
-    tile_count = columns * rows + has_thumbnail
+    tile_grid = TileGrid(columns, rows, config.has_thumbnail and columns * rows != 1, config.tile_size)
     return TilePlan(
         original_size=size,
         resized_size=Size(config.tile_size * columns, config.tile_size * rows),
-        token_count=tile_count * (config.tokens_per_tile or 0),
-        tile_size=config.tile_size,
-        columns=columns,
-        rows=rows,
-        has_thumbnail=has_thumbnail,
+        token_count=tile_grid.tile_count * (config.tokens_per_tile or 0),
+        tile_grid=tile_grid,
     )
 
 
