@@ -34,6 +34,7 @@ from tests.families.golden import (
     KIMI_VL,
     QWEN2,
     QWEN3,
+    TILE_CONFIGS,
     Golden,
     cpu_rows,
     generated_image,
@@ -55,8 +56,9 @@ def device() -> InterpreterDevice:
 
 def test_the_list_of_measured_bytes_is_whole() -> None:
     names = {golden.name.partition("-")[0] for golden in GOLDENS}
-    assert names == {"Q25", "Q25s", "Q3", "Q3s", "GLM", "GLMs", "GLM5", "GLM5s", "KVL", "KVLs", "KVLc"}
-    assert sum(len(golden.digests) for golden in GOLDENS) == 173
+    grids = {"Q25", "Q25s", "Q3", "Q3s", "GLM", "GLMs", "GLM5", "GLM5s", "KVL", "KVLs", "KVLc", "KVLcrop"}
+    assert names == grids | set(TILE_CONFIGS)
+    assert sum(len(golden.digests) for golden in GOLDENS) == 288
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=str)
