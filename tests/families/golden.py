@@ -22,8 +22,18 @@ from monopath_server.processors.glm_next.family import PRESETS as GLM_NEXT_PRESE
 from monopath_server.processors.glm_vl.family import PRESETS as GLM_PRESETS
 from monopath_server.processors.intern_vl.family import PRESETS as INTERN_VL_PRESETS
 from monopath_server.processors.kimi_vl.family import PRESETS as KIMI_VL_PRESETS
+from monopath_server.processors.plans import FixedSizePlan, PatchGridPlan, TilePlan
 from monopath_server.processors.qwen_vl.family import PRESETS as QWEN_PRESETS
-from monopath_server.processors.types import AlphaPolicy, ElementType, ImagePlan, ResampleFilter, ResampleKernel, Size
+from monopath_server.processors.types import (
+    AlphaPolicy,
+    Crop,
+    ElementType,
+    ImagePlan,
+    ResampleFilter,
+    ResampleKernel,
+    Size,
+)
+from monopath_server.reference.geometry import ReferencePlan
 from monopath_server.transforms.cpu.transform import CpuTransform
 
 __all__ = [
@@ -46,6 +56,7 @@ __all__ = [
     "cpu_rows",
     "generated_image",
     "goldens",
+    "in_reference_words",
     "prepared",
     "sha256",
 ]
@@ -180,6 +191,31 @@ def generated_image(size: Size, channels: int) -> Image.Image:
     ]
     pixels = np.stack(planes, axis=2).astype(np.uint8)
     return Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
+
+
+def in_reference_words(plan: ImagePlan) -> ReferencePlan:
+    """Return a plan of any kind as the reference has it."""
+    grid = padding = tile_grid = crop = None
+    match plan:
+        case PatchGridPlan():
+            grid = (plan.grid_thw.t, plan.grid_thw.h, plan.grid_thw.w)
+            padding = (plan.padding.right_px, plan.padding.bottom_px)
+            crop = plan.crop
+        case TilePlan(tile_grid=tiles):
+            tile_grid = (tiles.columns, tiles.rows, int(tiles.has_thumbnail))
+        case FixedSizePlan():
+            crop = None if plan.crop == Crop(0, 0, plan.resized_size) else plan.crop
+        case _:
+            raise TypeError(f"Expected a kind of plan that the reference knows, got {type(plan).__name__}")
+    return ReferencePlan(
+        original_size=(plan.original_size.width_px, plan.original_size.height_px),
+        resized_size=(plan.resized_size.width_px, plan.resized_size.height_px),
+        padding=padding or (0, 0),
+        grid_thw=grid or (0, 0, 0),
+        token_count=plan.token_count,
+        tile_grid=tile_grid,
+        crop=None if crop is None else (crop.left_px, crop.top_px, crop.size.width_px, crop.size.height_px),
+    )
 
 
 def prepared(golden: Golden) -> tuple[PreparedPixels, ImagePlan]:

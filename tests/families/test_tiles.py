@@ -14,11 +14,9 @@ from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.fixed_size.config import FixedSizeConfig
 from monopath_server.processors.fixed_size.geometry import ExactResize, Resize, ShortestEdgeResize
 from monopath_server.processors.intern_vl.config import InternVlConfig
-from monopath_server.processors.plans import FixedSizePlan, TilePlan
 from monopath_server.processors.presets import PRESETS
-from monopath_server.processors.types import Crop, ImagePlan, ResampleKernel, Size, TileGrid
+from monopath_server.processors.types import Crop, ResampleKernel, Size, TileGrid
 from monopath_server.reference import RELEASED_PRESETS, reference_config, reference_plan
-from monopath_server.reference.geometry import ReferencePlan
 from tests.families.golden import (
     CLIP,
     CLIP_PADDED,
@@ -28,29 +26,10 @@ from tests.families.golden import (
     TILE_CONFIGS,
     TILE_GRIDS,
     TILE_PIPELINES,
+    in_reference_words,
 )
 
 NAMES = ("clip-vit-l-14", "clip-vit-l-14-336", "siglip-so400m-14-384", "internvl2.5", "internvl3-hf")
-
-
-def found(plan: ImagePlan) -> ReferencePlan:
-    """A plan in the reference's words."""
-    tiles: tuple[int, int, int] | None = None
-    crop: tuple[int, int, int, int] | None = None
-    match plan:
-        case TilePlan(tile_grid=grid):
-            tiles = (grid.columns, grid.rows, int(grid.has_thumbnail))
-        case FixedSizePlan(crop=window) if window != Crop(0, 0, plan.resized_size):
-            crop = (window.left_px, window.top_px, window.size.width_px, window.size.height_px)
-    return ReferencePlan(
-        original_size=(plan.original_size.width_px, plan.original_size.height_px),
-        resized_size=(plan.resized_size.width_px, plan.resized_size.height_px),
-        padding=(0, 0),
-        grid_thw=(0, 0, 0),
-        token_count=plan.token_count,
-        tile_grid=tiles,
-        crop=crop,
-    )
 
 
 def test_the_measured_tables_are_whole() -> None:
@@ -142,7 +121,7 @@ def test_plans_of_300_sizes_equal_the_references(name: str, kernel: ResampleKern
     extreme = [(1, 1), (1, 65_535), (65_535, 1), (448, 448), (2, 1), (1, 2), (896, 447), (447, 896), (3, 5), (224, 224)]
     for width_px, height_px in [*sizes, *extreme]:
         plan = config.plan(Size(width_px, height_px))
-        assert found(plan) == reference_plan(reference, width_px, height_px)
+        assert in_reference_words(plan) == reference_plan(reference, width_px, height_px)
 
 
 edges = st.builds(ShortestEdgeResize, st.integers(1, 60), st.none() | st.integers(60, 90))
@@ -169,7 +148,7 @@ def test_any_resize_and_crop_has_the_references_plan(
         with pytest.raises(ItemFault):
             config.plan(Size(width_px, height_px))
         return
-    assert found(config.plan(Size(width_px, height_px))) == expected
+    assert in_reference_words(config.plan(Size(width_px, height_px))) == expected
 
 
 def test_violations_name_the_fields_of_the_message() -> None:
