@@ -35,8 +35,10 @@ _SIGLIP = {"size": {"height": 224, "width": 224}, "image_mean": 0.5, "image_std"
 class FixedSizeReference:
     """The fields that change a pixel or a token count."""
 
-    size: Mapping[str, int]
-    """`height` and `width`, or `shortest_edge` with or without `longest_edge`."""
+    exact: tuple[int, int] | None
+    """Height and width of the resize; None: it goes by the edges."""
+    shortest_edge: int | None
+    longest_edge: int | None
     crop: tuple[int, int] | None
     """Height and width."""
     image_mean: tuple[float, float, float]
@@ -62,7 +64,9 @@ class FixedSizeReference:
             crop = {"height": crop, "width": crop}
         patch_size = values.get("patch_size")
         return cls(
-            size=size,
+            exact=None if "shortest_edge" in size else (size["height"], size["width"]),
+            shortest_edge=size.get("shortest_edge"),
+            longest_edge=size.get("longest_edge"),
             crop=(crop["height"], crop["width"]) if is_clip and values.get("do_center_crop", True) else None,
             image_mean=per_channel(values["image_mean"]),
             image_std=per_channel(values["image_std"]),
@@ -96,10 +100,10 @@ class FixedSizeReference:
         )
 
     def _resized(self, height: int, width: int) -> tuple[int, int]:
-        if "shortest_edge" not in self.size:
-            return self.size["height"], self.size["width"]
-        edge: float = self.size["shortest_edge"]
-        longest = self.size.get("longest_edge")
+        if self.shortest_edge is None:
+            return self.exact or (0, 0)
+        edge: float = self.shortest_edge
+        longest = self.longest_edge
         if longest is not None and max(height, width) / min(height, width) * edge > longest:
             edge = longest * min(height, width) / max(height, width)
         if min(height, width) == round(edge):
