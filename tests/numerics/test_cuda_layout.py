@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monopath_server.faults import ItemFault, ItemReason
@@ -96,6 +96,7 @@ def test_groups_keep_the_order_and_the_bound(sizes: list[Size], bound: int) -> N
     assert {strip.image.index for group in groups for strip in group} == set(range(len(images)))
 
 
+@settings(deadline=None)
 @given(st.lists(SIZES, min_size=1, max_size=6))
 def test_sections_of_a_launch_do_not_overlap(sizes: list[Size]) -> None:
     [strips] = group_into_launches([image_of(size, index=index) for index, size in enumerate(sizes)], 1 << 40)

@@ -15,6 +15,9 @@ from PIL import Image
 from monopath_server.media.pillow_resize import resize_in_own_mode
 from monopath_server.media.prepare import prepare_image
 from monopath_server.processors.family import ProcessorConfig
+from monopath_server.processors.fixed_size.family import CLIP_PRESETS
+from monopath_server.processors.fixed_size.geometry import ShortestEdgeResize
+from monopath_server.processors.intern_vl.family import PRESETS as INTERN_VL_PRESETS
 from monopath_server.processors.kimi.presets import PRESETS
 from monopath_server.processors.qwen_vl.family import PRESETS as QWEN_PRESETS
 from monopath_server.processors.types import ElementType, ResampleKernel, Size
@@ -95,6 +98,31 @@ _GOLDENS: Final = (
             ElementType.FLOAT16: "4825dea2094cc1be21321d5f95d020a3b0f783ae7315a1474b5a5cbc740454b9",
             ElementType.FLOAT32: "f68dc4de0c8da963810ff6252a5d8634619fdef4bb31698fafd7d8b0c1ad5699",
             ElementType.BFLOAT16: "62b33ba70cf4ff07e0f314a8fbaa501e6d84daf1e1789117264e823006c853f7",
+        },
+    ),
+    _Golden(
+        "clip-vit-l-14",
+        # The image is resized to 28 x 20: cut on the left and right, and between zeros above and below.
+        dataclasses.replace(CLIP_PRESETS["clip-vit-l-14"], resize=ShortestEdgeResize(20), crop_size=Size(24, 25)),
+        Size(30, 21),
+        3,
+        {
+            ElementType.UINT8: "2e95b63a3672e25b64ce0f789e5c25bfa3609425f195b165b08fbccef00cb1b3",
+            ElementType.FLOAT16: "5e95d07fd013e58b8d1c8107ee6b8a6f7067c2e2293fe0161bb446e5ec7c64ba",
+            ElementType.FLOAT32: "059c2475d6d0dd0e00a66a04a1612a34ad47e3e66832eabea082fb0530430a63",
+            ElementType.BFLOAT16: "a81a413e15233145c1907b02d9c8356a59c3c9927d49fc4711c1bc917306c1bf",
+        },
+    ),
+    _Golden(
+        "internvl2.5",
+        dataclasses.replace(INTERN_VL_PRESETS["internvl2.5"], tile_size=28, max_tiles=6),
+        Size(150, 400),
+        3,
+        {
+            ElementType.UINT8: "29fb268b36faa2a6fd80dafc8d779a1e82cee0d9f57981b4baa8276347a5c754",
+            ElementType.FLOAT16: "23674f3228d9e8354d799bc65f648579cdc6388f4d3488a6b36d1c6f98c7e75d",
+            ElementType.FLOAT32: "8e7bd45e3914a4debc37f471c00f98ddbbec82e68b18e02c9bc4451d5fe9223a",
+            ElementType.BFLOAT16: "29f4f40650a773d9f2b59be881e3223ef6928f7e55072894db188fc4e55a1f3d",
         },
     ),
 )

@@ -29,6 +29,10 @@ _SMALL_LIMITS: Mapping[str, Any] = MappingProxyType(
 )
 
 
+_OUTER_KEYS = ("image_seq_length", "patch_size")
+"""Keys of a `processor_config.json` that count although they stand beside its `image_processor`."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedConfig:
     """One config: how the server is told of it, and what the reference reads."""
@@ -127,6 +131,8 @@ def _flat(text: str, file: Path) -> Mapping[str, Any]:
     except ValueError as error:
         raise UserFault(f"--config: expected JSON in {file}: {error}") from None
     nested = parsed.get("image_processor", parsed) if isinstance(parsed, dict) else None
+    if nested is not parsed and isinstance(nested, dict):
+        nested = {**{key: parsed[key] for key in _OUTER_KEYS if key in parsed}, **nested}
     nested = nested.get("media_proc_cfg", nested) if isinstance(nested, dict) else None
     if not isinstance(nested, dict):
         raise UserFault(f"--config: expected a JSON object in {file}, got {type(parsed).__name__}")
