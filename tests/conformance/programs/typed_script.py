@@ -10,8 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from monopath import GridThw, Item, LocalFeatures, RawImage, Size
-from monopath.v1 import config_pb2, deferred_cpu_pb2, image_pb2, local_pb2, location_pb2, tensor_pb2
+from monopath import GridThw, Item, LocalFeatures, RawImage, Size, TileGrid
+from monopath.v1 import config_pb2, deferred_cpu_pb2, geometry_pb2, image_pb2, local_pb2, location_pb2, tensor_pb2
 from tests.conformance.programs import wire
 from tests.conformance.programs.protocol import CannotRun, Job
 
@@ -220,11 +220,16 @@ def _local_features(item: local_pb2.LocalItem, data: bytes) -> LocalFeatures:
             np.frombuffer(data, element_type).reshape(tuple(spec.shape)),
             Size(item.original_size.width_px, item.original_size.height_px),
             GridThw(item.grid_thw.t, item.grid_thw.h, item.grid_thw.w),
+            tile_grid=_tile_grid(item.tile_grid) if item.HasField("tile_grid") else None,
             token_count=item.token_count,
             label=item.label,
             content_sha256=item.content_sha256,
             traceparent=item.traceparent,
         )
+
+
+def _tile_grid(tiles: geometry_pb2.TileGrid) -> TileGrid:
+    return TileGrid(tiles.columns, tiles.rows, tiles.has_thumbnail, tiles.tile_size_px)
 
 
 def _word(enum: Any, number: int, prefix: str) -> str:
