@@ -149,7 +149,7 @@ def test_the_config_reaches_the_server_as_it_was_given(arguments: Any, expected:
     [
         ({}, TypeError, "exactly one of preset, config and checkpoint_json, got none"),
         ({"preset": "p", "checkpoint_json": "{}"}, TypeError, "got preset and checkpoint_json"),
-        ({"config": {"patch_size": 14}}, TypeError, "GlmNextConfig, ProcessorConfig, got dict"),
+        ({"config": {"patch_size": 14}}, TypeError, "InternVlConfig, ProcessorConfig, got dict"),
         ({"config": ProcessorConfig()}, TypeError, "got an empty ProcessorConfig"),
         ({"preset": "p", "data_type": "float64"}, ValueError, "data_type to be one of uint8, float32"),
         ({"preset": "p", "order": "sorted"}, ValueError, "order to be one of as_completed, as_sent"),
