@@ -62,11 +62,9 @@ class PreparedPixels:
         """What is left to do of a plan."""
         if not self.is_padded:
             return plan.sweeps
-        return tuple(
-            replace(sweep, resized_size=canvas, crop=Crop(0, 0, canvas))
-            for sweep in plan.sweeps
-            for canvas in (_canvas_size(sweep, plan.layout),)
-        )
+        [sweep] = plan.sweeps
+        canvas = _canvas_size(sweep, plan.layout)
+        return (replace(sweep, resized_size=canvas, crop=Crop(0, 0, canvas)),)
 
     def expected_size(self, plan: ImagePlan) -> Size:
         """The size that `pixels` must have."""
