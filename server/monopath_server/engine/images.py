@@ -15,7 +15,7 @@ from monopath_server.engine.store import ContentKey
 from monopath_server.engine.workers import CancelToken
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.decode import decode_into, owned_bytes
-from monopath_server.media.header import ImageHeader, planned_size, probe_header
+from monopath_server.media.header import ImageHeader, OpenedFile, open_header, planned_size, probe_header
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import check_raw_pixels
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute, prepare_image, prepare_raw_pixels
@@ -44,6 +44,8 @@ class PlannedImage:
     plan: ImagePlan
     feature_bytes: int
     planning_ns: int
+    opened: OpenedFile
+    """The file, where it was left open."""
     content_sha256: bytes | None = None
     """Of the source's bytes; None as long as nobody has asked for it."""
 
@@ -94,13 +96,14 @@ def plan_item(
     content_sha256: bytes | None = None
     plan: ImagePlan | None = None
     header: ImageHeader | None = None
+    opened = OpenedFile()
     if recall is not None and item.size_bytes <= HASHED_AT_ONCE_BYTES:
         content_sha256 = hashlib.sha256(item.source.data).digest()
         plan = recall(content_sha256)
     if plan is None:
         match item.source:
             case EncodedSource(data):
-                header = probe_header(data, limits)
+                header, opened = open_header(data, limits)
                 size = planned_size(header, config.arithmetic.orientation)
             case PixelsSource(data, width_px, height_px, pixel_format):
                 check_raw_pixels(width_px, height_px, pixel_format, len(data), limits)
@@ -121,7 +124,8 @@ def plan_item(
             f"Expected features of at most {max_feature_bytes} bytes, "
             f"got {feature_bytes} for {plan.original_size} pixels",
         )
-    return PlannedImage(item, header, plan, feature_bytes, time.perf_counter_ns() - started_ns, content_sha256)
+    planning_ns = time.perf_counter_ns() - started_ns
+    return PlannedImage(item, header, plan, feature_bytes, planning_ns, opened, content_sha256)
 
 
 def decode_planned(
@@ -148,7 +152,8 @@ def decode_planned(
                 if pixel_bytes := owned_bytes(header):
                     memory = buffers.take(pixel_bytes)
                 orientation = config.arithmetic.orientation
-                loaded = decode_into(data, header, orientation, None if memory is None else memory.array)
+                own_memory = None if memory is None else memory.array
+                loaded = decode_into(data, header, orientation, own_memory, planned.opened.take())
                 token.check()
                 prepared = prepare_image(loaded.image, planned.plan, config, loaded.pixels)
             case PixelsSource(data, _, _, pixel_format):
