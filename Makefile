@@ -14,7 +14,7 @@ WHEELS ?= /opt/wheels
 # Twice quiet: errors only. setuptools warns at length about editable installs of two source roots, which is meant here.
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt \
   $(addprefix --find-links ,$(wildcard $(WHEELS)))
-SOURCES := server stubs/python/monopath tests
+SOURCES := server stubs/python/monopath stubs/python/examples tests
 
 .PHONY: help
 help: ## Say what can be made.
