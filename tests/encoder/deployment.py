@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.processes import COMMAND, REPOSITORY, SOURCE_PATHS
 
-__all__ = ["Deployment", "Supervised", "deployment"]
+__all__ = ["PRESET", "Deployment", "Supervised", "deployment"]
 
 PRESET = "kimi-k3"
 START_SECONDS = 90.0
@@ -97,6 +97,7 @@ class Deployment:
     """The processes by name, and where to ask."""
 
     processes: dict[str, Supervised]
+    preprocessing: str
     ranks: tuple[str, ...]
     """Addresses of the data-parallel ranks that share a request."""
     single: str
@@ -136,4 +137,4 @@ async def deployment(folder: Path, *, rank_count: int = 2, cache_bytes: int = 24
         for process in processes.values():
             stack.push_async_callback(process.stop)
         await asyncio.gather(*(process.start() for process in processes.values()))
-        yield Deployment(processes, ranks, address("single"), address("gateway"))
+        yield Deployment(processes, address("server"), ranks, address("single"), address("gateway"))

@@ -38,6 +38,8 @@ class Lane(Generic[PathT, InputT]):
             return []
         if self._task is None:
             self._task = asyncio.create_task(self._carry())
+            # Not in the task itself: one that is cancelled at once never runs.
+            self._task.add_done_callback(self._end)
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Result[PathT]]] = []
         for source in sources:
@@ -51,30 +53,32 @@ class Lane(Generic[PathT, InputT]):
         """End the stream. Requests that wait for it fail."""
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])
 
     async def _carry(self) -> None:
         """Carry items until the stream is lost for good; `map` itself goes on over servers that come and go."""
-        fault: Exception = Unavailable("The stream was closed")
-        try:
-            async with (
-                self._open_stream() as stream,
-                contextlib.aclosing(stream.map(self._each(), resume=_RESUME)) as results,
-            ):
-                async for result in results:
-                    future = self._waiting.pop(result.label)
-                    # One who has gone does not wait any more.
-                    if not future.done():
-                        future.set_result(result)
-                    del result
-        except MonopathError as error:
-            fault = fault_of(error)
-        finally:
-            waiting, self._waiting, self._items, self._task = self._waiting, {}, asyncio.Queue(), None
-            for future in waiting.values():
+        async with (
+            self._open_stream() as stream,
+            contextlib.aclosing(stream.map(self._each(), resume=_RESUME)) as results,
+        ):
+            async for result in results:
+                future = self._waiting.pop(result.label)
+                # Who has gone does not wait any more.
                 if not future.done():
-                    future.set_exception(fault)
+                    future.set_result(result)
+                # Its memory is the server's again when its request is done with it.
+                del result, future
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        """Fail what waits; the next request begins anew."""
+        waiting, self._waiting, self._items, self._task = self._waiting, {}, asyncio.Queue(), None
+        error = None if task.cancelled() else task.exception()
+        fault = Unavailable("The stream was closed") if error is None else error
+        if isinstance(error, MonopathError):
+            fault = fault_of(error)
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(fault)
 
     async def _each(self) -> AsyncIterator[InputT]:
         items = self._items

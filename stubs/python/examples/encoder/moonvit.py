@@ -103,7 +103,6 @@ class MoonVit(nn.Module):
         return tokens
 
 
-@torch.inference_mode()
 def encode_batch(encoder: MoonVit, batch: Sequence[Result[PathT]]) -> list[Tensor]:
     """Return the tokens of each image: float32 [tokens, channels], on the CPU. A batch of two paths is a type error.
 
@@ -112,10 +111,11 @@ def encode_batch(encoder: MoonVit, batch: Sequence[Result[PathT]]) -> list[Tenso
 
     Raises the first failed item's ItemError.
     """
-    return [
-        encoder(result.torch().to(encoder.device, torch.float32, copy=True), result.plan.grid_thw).cpu()
-        for result in batch
-    ]
+    with torch.inference_mode():
+        return [
+            encoder(result.torch().to(encoder.device, torch.float32, copy=True), result.plan.grid_thw).cpu()
+            for result in batch
+        ]
 
 
 def _turns(grid: GridThw, head_channel_count: int, device: torch.device) -> Tensor:

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import Generic
 
 from examples.encoder.cache import EmbeddingCache
-from examples.encoder.faults import Unavailable
+from examples.encoder.faults import ConfigDiffers
 from examples.encoder.lane import Lane
 from examples.encoder.messages import BatchReport, Embedding, Failure, Outcome, Reply, Request
 from examples.encoder.moonvit import MoonVit, encode_batch
@@ -34,8 +34,7 @@ class ShareEncoder(Generic[PathT, InputT]):
     async def encode(self, share: Request[Source[InputT]]) -> Reply:
         """Return an outcome for each image of the share, which was planned under `share.config_sha256`.
 
-        Raises Unavailable where the preprocessing server is lost or has another config by now, and Refused as the lane
-        does.
+        Raises ConfigDiffers where the preprocessing server has another config by now, and as the lane does.
         """
         digests = await asyncio.to_thread(lambda: [source.content_sha256() for source in share.sources])
         outcomes: list[Outcome | None] = []
@@ -72,4 +71,4 @@ class ShareEncoder(Generic[PathT, InputT]):
     def _check_config(self, result: Result[PathT], config_sha256: bytes) -> None:
         got = result.provenance.config_sha256
         if got != config_sha256:
-            raise Unavailable(f"Expected features of config {config_sha256.hex()[:12]}, got {got.hex()[:12]}")
+            raise ConfigDiffers(f"Expected features of config {config_sha256.hex()[:12]}, got {got.hex()[:12]}")
