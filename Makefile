@@ -54,6 +54,7 @@ bench: $(DEVELOPMENT) ## Measure speed beside what it is held against; writes bu
 .PHONY: soak
 soak: $(DEVELOPMENT) ## Load the engine for minutes; fail on any loss or leak.
 	@$(BIN)/python -m tests.load.soak
+	@PYTHONPATH=stubs/python $(BIN)/python -m tests.encoder.soak
 
 .PHONY: test-cuda
 test-cuda: $(DEVELOPMENT) ## Run the tests that need a CUDA device (they are skipped where there is none).

@@ -15,7 +15,7 @@ from tests.support.processes import COMMAND, REPOSITORY, SOURCE_PATHS
 __all__ = ["PRESET", "Deployment", "Supervised", "deployment"]
 
 PRESET = "kimi-k3"
-START_SECONDS = 90.0
+START_SECONDS = 150.0
 STOP_SECONDS = 30.0
 _EXAMPLE = (sys.executable, "-W", "error", "-m", "examples.encoder")
 
@@ -54,7 +54,8 @@ class Supervised:
 
     async def stop(self) -> None:
         """End it with SIGTERM, for good."""
-        assert self._watch is not None
+        if self._watch is None:
+            return
         self._watch.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._watch
@@ -133,8 +134,9 @@ async def deployment(folder: Path, *, rank_count: int = 2, cache_bytes: int = 24
     commands["single"] = (*worker, "--worker", address("single"), "--cache-bytes", "0")
     commands["gateway"] = (*_EXAMPLE, "gateway", *common, *all_ranks, "--address", address("gateway"))
     processes = {name: Supervised(name, command, folder / f"{name}.log") for name, command in commands.items()}
-    async with contextlib.AsyncExitStack() as stack:
-        for process in processes.values():
-            stack.push_async_callback(process.stop)
+    try:
         await asyncio.gather(*(process.start() for process in processes.values()))
         yield Deployment(processes, address("server"), ranks, address("single"), address("gateway"))
+    finally:
+        await asyncio.gather(*(process.stop() for name, process in processes.items() if name != "server"))
+        await processes["server"].stop()

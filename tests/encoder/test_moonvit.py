@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from examples.encoder.moonvit import MoonVit, encode_batch
-from monopath import DeferredCpu, GridThw, ImagePlan, ItemError, Padding, PreprocessingPath, Result, Size
-from monopath._carriers import Features
+from monopath import DeferredCpu, ItemError, PreprocessingPath, Result
+from tests.encoder.results import result_of
 
 GRIDS = [(2, 2), (4, 6), (6, 4), (2, 14), (10, 10), (12, 4), (16, 18)]
 
@@ -31,21 +30,6 @@ def encoder() -> MoonVit:
     return MoonVit(seed=3)
 
 
-def _result(rows: Any, height: int, width: int) -> Result[DeferredCpu]:
-    size = Size(14 * width, 14 * height)
-    plan = ImagePlan(
-        original_size=size,
-        resized_size=size,
-        padding=Padding(0, 0),
-        grid_thw=GridThw(1, height, width),
-        token_count=height * width // 4,
-        data_type="float32",
-        shape=rows.shape,
-        size_bytes=rows.nbytes,
-    )
-    return Result(item_id=1, label="", path=PreprocessingPath.DEFERRED_CPU, plan=plan, features=Features(array=rows))
-
-
 def _images(*, misaligned_by: int = 0) -> list[Result[DeferredCpu]]:
     """Return the same images each time; their features begin `misaligned_by` floats into their memory."""
     found = []
@@ -53,7 +37,7 @@ def _images(*, misaligned_by: int = 0) -> list[Result[DeferredCpu]]:
         rows = np.random.default_rng(seed).standard_normal((height * width, 3, 14, 14), np.float32)
         memory = np.empty(misaligned_by + rows.size, np.float32)[misaligned_by:]
         memory[:] = rows.reshape(-1)
-        found.append(_result(memory.reshape(rows.shape), height, width))
+        found.append(result_of(memory.reshape(rows.shape), height, width))
     return found
 
 
@@ -102,16 +86,16 @@ def test_every_token_depends_on_every_patch(encoder: MoonVit, patch: int) -> Non
 
 def test_a_patch_counts_by_its_place(encoder: MoonVit) -> None:
     rows = np.random.default_rng(0).standard_normal((24, 3, 14, 14), np.float32)
-    batch = [_result(rows, 4, 6), _result(rows, 6, 4), _result(rows[::-1].copy(), 4, 6)]
+    batch = [result_of(rows, 4, 6), result_of(rows, 6, 4), result_of(rows[::-1].copy(), 4, 6)]
     assert len(set(_bytes(encoder, batch))) == 3
 
 
 def test_rows_that_are_not_the_grids_are_refused(encoder: MoonVit) -> None:
     rows = np.zeros((24, 3, 14, 14), np.float32)
     with pytest.raises(ValueError, match="Expected rows of one frame of even sides, got 24 rows"):
-        encode_batch(encoder, [_result(rows, 4, 4)])
+        encode_batch(encoder, [result_of(rows, 4, 4)])
     with pytest.raises(ValueError, match="Expected rows of one frame of even sides"):
-        encode_batch(encoder, [_result(rows, 3, 8)])
+        encode_batch(encoder, [result_of(rows, 3, 8)])
 
 
 def test_a_failed_item_cannot_be_encoded(encoder: MoonVit) -> None:

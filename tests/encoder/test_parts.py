@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import grpc
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from examples.encoder.cache import EmbeddingCache
 from examples.encoder.faults import Refused, Unavailable, persist
 from examples.encoder.frames import pack, unpack
+from examples.encoder.lane import fault_of
 from examples.encoder.messages import (
     FEATURES,
     IMAGES,
@@ -24,7 +26,18 @@ from examples.encoder.messages import (
     unpack_request,
 )
 from examples.encoder.sources import EncodedImage, FinishedFeatures
-from monopath import GridThw, LocalFeatures, Size
+from monopath import (
+    ConnectionFailed,
+    DeadlineExceeded,
+    GridThw,
+    LocalFeatures,
+    MonopathError,
+    ProtocolError,
+    RequestRefused,
+    Size,
+    StreamMoved,
+    StreamRefused,
+)
 from tests.encoder.soak import picture
 
 CONFIG = b"\x01" * 32
@@ -142,3 +155,19 @@ async def test_who_is_unavailable_is_asked_again_and_who_refuses_is_not() -> Non
     asked = [Unavailable("gone"), None]
     with pytest.raises(Unavailable):
         await persist(answer, patience_seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (ConnectionFailed(grpc.StatusCode.UNAVAILABLE, "gone"), Unavailable),
+        (DeadlineExceeded(grpc.StatusCode.DEADLINE_EXCEEDED, "slow"), Unavailable),
+        (RequestRefused(grpc.StatusCode.UNAVAILABLE, "draining", reason="DRAINING"), Unavailable),
+        (StreamMoved("another config"), Unavailable),
+        (StreamRefused(grpc.StatusCode.INVALID_ARGUMENT, "wrong", reason="CONFIG_INVALID"), Refused),
+        (ProtocolError("nonsense"), Refused),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_may_go_away_by_itself_is_asked_again(error: MonopathError, fault: type[Exception]) -> None:
+    assert type(fault_of(error)) is fault

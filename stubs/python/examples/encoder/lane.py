@@ -10,7 +10,17 @@ from typing import Generic
 
 from examples.encoder.faults import Refused, Unavailable
 from examples.encoder.sources import Source
-from monopath import AsyncStream, CallError, InputT, MonopathError, PathT, ProtocolError, Result, Resume
+from monopath import (
+    AsyncStream,
+    CallError,
+    DeadlineExceeded,
+    InputT,
+    MonopathError,
+    PathT,
+    ProtocolError,
+    Result,
+    Resume,
+)
 
 __all__ = ["Lane", "fault_of"]
 
@@ -88,6 +98,12 @@ class Lane(Generic[PathT, InputT]):
 
 def fault_of(error: MonopathError) -> Exception:
     """Return what a call or stream to the preprocessing server ended with, as one of this package's faults."""
-    if isinstance(error, ProtocolError) or (isinstance(error, CallError) and not error.stream_may_resume):
-        return Refused(str(error))
-    return Unavailable(str(error))
+    match error:
+        case DeadlineExceeded():
+            return Unavailable(str(error))
+        case CallError() if not error.stream_may_resume:
+            return Refused(str(error))
+        case ProtocolError():
+            return Refused(str(error))
+        case _:
+            return Unavailable(str(error))

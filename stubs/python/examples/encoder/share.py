@@ -8,12 +8,12 @@ from concurrent.futures import Executor
 from typing import Generic
 
 from examples.encoder.cache import EmbeddingCache
-from examples.encoder.faults import ConfigDiffers
+from examples.encoder.faults import ConfigDiffers, Unavailable
 from examples.encoder.lane import Lane
 from examples.encoder.messages import BatchReport, Embedding, Failure, Outcome, Reply, Request
 from examples.encoder.moonvit import MoonVit, encode_batch
 from examples.encoder.sources import Source
-from monopath import InputT, PathT, Result
+from monopath import InputT, ItemAttemptsExhausted, ItemError, PathT, Result
 
 __all__ = ["ShareEncoder"]
 
@@ -34,7 +34,8 @@ class ShareEncoder(Generic[PathT, InputT]):
     async def encode(self, share: Request[Source[InputT]]) -> Reply:
         """Return an outcome for each image of the share, which was planned under `share.config_sha256`.
 
-        Raises ConfigDiffers where the preprocessing server has another config by now, and as the lane does.
+        Raises ConfigDiffers where the preprocessing server has another config by now, Unavailable where it has no room,
+        and as the lane does.
         """
         digests = await asyncio.to_thread(lambda: [source.content_sha256() for source in share.sources])
         outcomes: list[Outcome | None] = []
@@ -47,7 +48,7 @@ class ShareEncoder(Generic[PathT, InputT]):
             batch: dict[int, Result[PathT]] = {}
             for place, result in zip(missing, results, strict=True):
                 if result.error is not None:
-                    outcomes[place] = Failure(result.error.reason, result.error.message)
+                    outcomes[place] = _failure(result.error)
                 else:
                     self._check_config(result, share.config_sha256)
                     batch[place] = result
@@ -72,3 +73,11 @@ class ShareEncoder(Generic[PathT, InputT]):
         got = result.provenance.config_sha256
         if got != config_sha256:
             raise ConfigDiffers(f"Expected features of config {config_sha256.hex()[:12]}, got {got.hex()[:12]}")
+
+
+def _failure(error: ItemError) -> Failure:
+    """Return what the caller is told of a bad image. Raises Unavailable for one that only came at a bad time."""
+    # One that was on every stream that was lost may be what kills servers: it is not sent again.
+    if error.retryable and not isinstance(error, ItemAttemptsExhausted):
+        raise Unavailable(str(error))
+    return Failure(error.reason, error.message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ async def run_worker(settings: WorkerSettings) -> None:
     # One thread, since sums depend on how many threads share them.
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(mode=True)
+    # What cuBLAS takes to be deterministic; torch refuses to use it otherwise.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     encoder = MoonVit(seed=settings.seed, device="cuda" if settings.cuda else "cpu")
     cache = EmbeddingCache(settings.cache_bytes)
     async with contextlib.AsyncExitStack() as stack:
