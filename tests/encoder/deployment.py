@@ -102,7 +102,7 @@ class Deployment:
     ranks: tuple[str, ...]
     """Addresses of the data-parallel ranks that share a request."""
     single: str
-    """Address of a rank on its own, with a cache of nothing: what the others are held against."""
+    """Address of a rank on its own, without a cache and over messages, against which the others are held."""
     gateway: str
 
     def errors(self) -> str:
@@ -131,7 +131,8 @@ async def deployment(folder: Path, *, rank_count: int = 2, cache_bytes: int = 24
     commands: dict[str, Sequence[str | Path]] = {"server": server}
     for number, name in enumerate(names):
         commands[name] = (*worker, *all_ranks, "--rank", str(number), "--cache-bytes", str(cache_bytes))
-    commands["single"] = (*worker, "--worker", address("single"), "--cache-bytes", "0")
+    # Features that came another way are held against these.
+    commands["single"] = (*worker, "--worker", address("single"), "--cache-bytes", "0", "--transport", "inline")
     commands["gateway"] = (*_EXAMPLE, "gateway", *common, *all_ranks, "--address", address("gateway"))
     processes = {name: Supervised(name, command, folder / f"{name}.log") for name, command in commands.items()}
     try:

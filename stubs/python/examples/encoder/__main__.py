@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from examples.encoder.callers import Encoders
-from examples.encoder.gateway import Gateway
 from examples.encoder.messages import IMAGES, Embedding, Failure, unpack_request
 from examples.encoder.wire import RECONNECT_OPTIONS, serve
-from monopath import AsyncClient
+from monopath import AsyncClient, Transport
 
 __all__ = ["main"]
 
@@ -32,13 +31,18 @@ def worker(
     worker: Workers,
     rank: Annotated[int, typer.Option(min=0, help="Which of the ranks this one is.")] = 0,
     preset: PresetName = "kimi-k3",
-    cuda: Annotated[bool, typer.Option(help="Preprocess and encode on the GPU.")] = False,
+    transport: Annotated[
+        Transport,
+        typer.Option(
+            help="How images and features travel; cuda_ipc: preprocess and encode on the GPU, and stay there."
+        ),
+    ] = Transport.SHARED_MEMORY,
     cache_bytes: Annotated[int, typer.Option(min=0, help="Embeddings to keep.")] = 64 << 20,
     seed: Annotated[int, typer.Option(help="Of the random weights; the same for all ranks.")] = 0,
     shared_memory_dir: Annotated[Path | None, typer.Option(help="Where worker and server meet.")] = None,
 ) -> None:
     """Run one rank of an encoder until SIGTERM."""
-    # Imported here: torch takes seconds, and nobody else here needs it.
+    # Imported here: torch takes seconds, and no other process needs it.
     from examples.encoder.worker import WorkerSettings, run_worker
 
     if rank >= len(worker):
@@ -50,7 +54,7 @@ def worker(
                 addresses=worker,
                 preprocessing=preprocessing,
                 preset=preset,
-                cuda=cuda,
+                transport=transport,
                 cache_bytes=cache_bytes,
                 seed=seed,
                 shared_memory_directory=shared_memory_dir,
@@ -67,6 +71,8 @@ def gateway(
     preset: PresetName = "kimi-k3",
 ) -> None:
     """Run a gateway that preprocesses itself, until SIGTERM. It takes what a worker takes."""
+    # Imported here: it brings the kernels of the CPU transform.
+    from examples.encoder.gateway import Gateway
 
     async def run() -> None:
         async with (

@@ -19,7 +19,7 @@ from examples.encoder.rank import Rank
 from examples.encoder.share import ShareEncoder
 from examples.encoder.sources import Source
 from examples.encoder.wire import RECONNECT_OPTIONS, Methods, Peer, serve
-from monopath import AsyncClient, AsyncStream, InputT, PathT, ProcessorArguments
+from monopath import AsyncClient, AsyncStream, InputT, PathT, StreamArguments, Transport
 
 __all__ = ["WorkerSettings", "run_worker"]
 
@@ -34,8 +34,9 @@ class WorkerSettings:
     preprocessing: str
     """Address of the preprocessing server."""
     preset: str
-    cuda: bool
-    """Images are preprocessed and encoded on the GPU, and their features do not leave it."""
+    transport: Transport
+    """How images and features travel: in messages from a pool of servers, in shared memory on one host, or, over CUDA
+    IPC, not at all: images are then preprocessed and encoded on one GPU. Finished features never are on a GPU."""
     cache_bytes: int
     seed: int
     """Of the weights."""
@@ -49,7 +50,7 @@ async def run_worker(settings: WorkerSettings) -> None:
     torch.use_deterministic_algorithms(mode=True)
     # What cuBLAS takes to be deterministic; torch refuses to use it otherwise.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    encoder = MoonVit(seed=settings.seed, device="cuda" if settings.cuda else "cpu")
+    encoder = MoonVit(seed=settings.seed, device="cuda" if settings.transport is Transport.CUDA_IPC else "cpu")
     cache = EmbeddingCache(settings.cache_bytes)
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(
@@ -81,13 +82,17 @@ async def run_worker(settings: WorkerSettings) -> None:
 
             return {kind.method: encode, kind.share_method: encode_share}
 
-        preset: ProcessorArguments = {"preset": settings.preset}
-        if settings.cuda:
-            images = methods(lambda: client.deferred_cuda(**preset, data_type="float32", transport="cuda_ipc"), IMAGES)
+        arguments: StreamArguments = {
+            "preset": settings.preset,
+            "data_type": "float32",
+            "transport": settings.transport,
+        }
+        if settings.transport is Transport.CUDA_IPC:
+            images = methods(lambda: client.deferred_cuda(**arguments), IMAGES)
+            local_arguments: StreamArguments = {**arguments, "transport": Transport.SHARED_MEMORY}
         else:
-            images = methods(
-                lambda: client.deferred_cpu(**preset, data_type="float32", transport="shared_memory"), IMAGES
-            )
-        features = methods(lambda: client.local(**preset, data_type="float32", transport="shared_memory"), FEATURES)
+            images = methods(lambda: client.deferred_cpu(**arguments), IMAGES)
+            local_arguments = arguments
+        features = methods(lambda: client.local(**local_arguments), FEATURES)
         name = f"encoder rank {settings.rank}"
         await serve(settings.addresses[settings.rank], {**images, **features}, name)
