@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Self
 from monopath._core import StreamCore
 from monopath._link import Link
 from monopath._mapping import SyncMapping
+from monopath._mapping_core import MappingCore
 from monopath._messages import AnyRequest, InputT, Outgoing
 from monopath._opening import Opening, Room
 from monopath._paths import PathT
@@ -94,9 +95,9 @@ class Stream(Generic[PathT, InputT]):
         if streams < 1:
             raise ValueError(f"Expected at least 1 stream, got {streams}")
         self._core.check_mappable()
-        mapping = SyncMapping(
-            self._link, resume or Resume(), stream_count=streams, close_grace_seconds=CLOSE_GRACE_SECONDS
-        )
+        links = [self._link, *(self._link.sibling() for _ in range(streams - 1))]
+        core = MappingCore([link.core for link in links], resume or Resume())
+        mapping = SyncMapping(links, core, close_grace_seconds=CLOSE_GRACE_SECONDS)
         yield from mapping.run(images, on_plan)
 
     def send(self, image: InputT) -> int:
