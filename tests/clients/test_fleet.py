@@ -29,7 +29,7 @@ from monopath.v1 import event_pb2
 from tests.clients import wire
 from tests.clients.drivers import ARGUMENTS, KINDS, QUICK
 from tests.clients.fake_server import Gate, Script, Servicer, answering, serving
-from tests.clients.test_resume import by_content, check_all_once, dying, numbered
+from tests.clients.test_resume import by_content, check_all_once, dying, numbered, refusing
 
 ORDERS = pytest.mark.parametrize("order", ["as_completed", "as_sent"])
 LIMITS = event_pb2.StreamLimits()
@@ -199,13 +199,8 @@ def test_a_server_with_another_config_is_no_part_of_a_fleet(kind: str) -> None:
 
 @KINDS
 def test_a_refused_stream_is_told_and_not_worked_around(kind: str) -> None:
-    def refusing(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        next(requests)
-        context.set_trailing_metadata(wire.details(9, "no", wire.error_info("TRANSPORT_UNAVAILABLE")))
-        context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no")
-        yield
-
-    with serving_all(answering(by_content), refusing) as addresses, pytest.raises(StreamRefused) as caught:
+    refused = refusing(grpc.StatusCode.FAILED_PRECONDITION, "TRANSPORT_UNAVAILABLE")
+    with serving_all(answering(by_content), refused) as addresses, pytest.raises(StreamRefused) as caught:
         fleet_map(kind, addresses, itertools.repeat(b"\x01"))
     assert caught.value.reason == "TRANSPORT_UNAVAILABLE"
 
