@@ -51,13 +51,11 @@ class MultiModalFieldConfig:
 
     @staticmethod
     def batched(modality: str, *, keep_on_cpu: bool = False) -> Any:
-        assert keep_on_cpu
-        return modality, lambda tensor: list(tensor)
+        return modality, lambda tensor: list(tensor), keep_on_cpu
 
     @staticmethod
     def flat_from_sizes(modality: str, size_per_item: torch.Tensor, *, keep_on_cpu: bool = False) -> Any:
-        assert not keep_on_cpu
-        return modality, lambda tensor: list(tensor.split(size_per_item.tolist()))
+        return modality, lambda tensor: list(tensor.split(size_per_item.tolist())), keep_on_cpu
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:
@@ -144,8 +142,9 @@ def test_vllms_fields_split_its_kwargs_into_the_images(preset: str, make: Make) 
     assert set(inputs.kwargs) == set(inputs.fields) == {"pixel_values", key}
     split = {}
     for name, one in inputs.fields.items():
-        modality, cut = one.build(MultiModalFieldConfig)
+        modality, cut, keep_on_cpu = one.build(MultiModalFieldConfig)
         assert modality == "image"
+        assert keep_on_cpu == (name in ("grid_thws", "image_grid_thw"))
         split[name] = cut(inputs.kwargs[name])
     for rows, grid, result in zip(split["pixel_values"], split[key], made.results, strict=True):
         assert _bytes(rows) == result.array.tobytes()

@@ -20,6 +20,7 @@ from monopath import (
     ConnectionFailed,
     Fleet,
     Item,
+    PlanEvent,
     Resume,
     StreamClosed,
     StreamMoved,
@@ -43,6 +44,7 @@ def fleet_map(
     images: Iterable[Any],
     *,
     take: Callable[[Any], None] = lambda _result: None,
+    on_plan: Callable[[PlanEvent], None] | None = None,
     seen: dict[str, Any] | None = None,
     resume: Resume = QUICK,
     max_items_per_stream: int = 8,
@@ -50,7 +52,11 @@ def fleet_map(
 ) -> list[Any]:
     """Map the images over a fleet with one client for each address. `seen` receives ready and summary."""
     arguments = {**ARGUMENTS, **arguments}
-    limits: dict[str, Any] = {"resume": resume, "max_items_per_stream": max_items_per_stream}
+    options: dict[str, Any] = {
+        "on_plan": on_plan,
+        "resume": resume,
+        "max_items_per_stream": max_items_per_stream,
+    }
     found = {} if seen is None else seen
     results = []
 
@@ -58,7 +64,7 @@ def fleet_map(
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(Client(address)) for address in addresses]
             fleet = Fleet([client.deferred_cpu(**arguments) for client in clients])
-            for result in fleet.map(images, **limits):
+            for result in fleet.map(images, **options):
                 results.append(result)
                 take(result)
             found.update(ready=fleet.ready, summary=fleet.summary)
@@ -67,7 +73,7 @@ def fleet_map(
         async with contextlib.AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(AsyncClient(address)) for address in addresses]
             fleet = AsyncFleet([client.deferred_cpu(**arguments) for client in clients])
-            async for result in fleet.map(images, **limits):
+            async for result in fleet.map(images, **options):
                 results.append(result)
                 take(result)
             found.update(ready=fleet.ready, summary=fleet.summary)
@@ -80,10 +86,11 @@ def fleet_map(
 
 
 @contextlib.contextmanager
-def serving_all(*scripts: Script) -> Iterator[list[str]]:
-    """Serve each script on a port of its own."""
+def serving_all(*servers: Script | Servicer) -> Iterator[list[str]]:
+    """Serve each script, or servicer, on a port of its own."""
+    servicers = [server if isinstance(server, Servicer) else Servicer(server) for server in servers]
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(serving(Servicer(script))) for script in scripts]
+        yield [stack.enter_context(serving(servicer)) for servicer in servicers]
 
 
 def nobody() -> str:
@@ -161,9 +168,7 @@ def test_what_dying_servers_had_goes_to_the_others(kind: str, order: str) -> Non
         for place in range(2)
     ]
     resume = Resume(max_attempt_count=20, first_wait_seconds=0.01, max_wait_seconds=0.05)
-    with contextlib.ExitStack() as stack:
-        addresses = [stack.enter_context(serving(servicer)) for servicer in deaths]
-        addresses.append(stack.enter_context(serving(Servicer(answering(by_content)))))
+    with serving_all(*deaths, answering(by_content)) as addresses:
         results = fleet_map(kind, addresses, numbered(100), order=order, resume=resume)
     check_all_once(results, 100, in_order=order == "as_sent")
 
@@ -174,6 +179,54 @@ def test_a_server_that_is_not_reached_does_no_harm(kind: str, place: int) -> Non
     with serving_all(answering(by_content)) as addresses:
         addresses.insert(place, nobody())
         check_all_once(fleet_map(kind, addresses, numbered(30)), 30, in_order=False)
+
+
+@KINDS
+def test_a_server_that_takes_connections_and_says_nothing_does_no_harm(kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, serving_all(answering(by_content)) as addresses:
+        addresses.insert(0, f"127.0.0.1:{silent.getsockname()[1]}")
+        check_all_once(fleet_map(kind, addresses, numbered(30)), 30, in_order=False)
+
+
+@KINDS
+def test_each_plan_is_told_once(kind: str) -> None:
+    planned: list[PlanEvent] = []
+    mortal = Servicer(dying(5, half_an_item=True), answering(by_content))
+    with serving_all(mortal, answering(by_content)) as addresses:
+        fleet_map(kind, addresses, numbered(40), on_plan=planned.append)
+    assert sorted(event.id for event in planned) == list(range(1, 41))
+
+
+@KINDS
+def test_closing_a_client_ends_the_fleets_map(kind: str) -> None:
+    async def run_async(addresses: list[str]) -> None:
+        async with AsyncClient(addresses[0]) as first, AsyncClient(addresses[1]) as second:
+            fleet = AsyncFleet([client.deferred_cpu(**ARGUMENTS) for client in (first, second)])
+            async with contextlib.aclosing(fleet.map(itertools.repeat(b"\x01"))) as results:
+                await anext(results)
+                await first.close()
+                with pytest.raises(StreamClosed):
+                    async for _result in results:
+                        pass
+
+    def run_sync(addresses: list[str]) -> None:
+        with Client(addresses[0]) as first, Client(addresses[1]) as second:
+            results = Fleet([client.deferred_cpu(**ARGUMENTS) for client in (first, second)]).map(
+                itertools.repeat(b"\x01")
+            )
+            next(results)
+            first.close()
+            with pytest.raises(StreamClosed):
+                for _result in results:
+                    pass
+
+    before = threads_of_ours()
+    with serving_all(*(answering(by_content) for _ in range(2))) as addresses:
+        if kind == "sync":
+            run_sync(addresses)
+        else:
+            asyncio.run(asyncio.wait_for(run_async(addresses), 60))
+    assert threads_of_ours() == before
 
 
 @KINDS
@@ -256,8 +309,7 @@ def test_leaving_early_leaves_nothing_behind_and_the_fleet_usable(kind: str) -> 
             servicer.ended.get(timeout=30)
 
     labelled = [Item(b"\x01", label=str(index)) for index in range(30)]
-    with contextlib.ExitStack() as stack:
-        addresses = [stack.enter_context(serving(servicer)) for servicer in servicers]
+    with serving_all(*servicers) as addresses:
         labels = run_sync(addresses) if kind == "sync" else asyncio.run(asyncio.wait_for(run_async(addresses), 60))
         both_ended()
     assert sorted(labels, key=int) == [str(index) for index in range(30)]
@@ -271,8 +323,7 @@ def test_an_image_that_cannot_be_had_ends_the_map_and_its_streams(kind: str) -> 
         raise OSError("no such image")
 
     servicers = [Servicer(answering(by_content)) for _ in range(2)]
-    with contextlib.ExitStack() as stack:
-        addresses = [stack.enter_context(serving(servicer)) for servicer in servicers]
+    with serving_all(*servicers) as addresses:
         with pytest.raises(OSError, match="no such image"):
             fleet_map(kind, addresses, images())
         for servicer in servicers:

@@ -82,9 +82,7 @@ class AsyncFleet(Generic[PathT, InputT]):
         """
         if max_items_per_stream < 1:
             raise ValueError(f"Expected at least 1 item per stream, got {max_items_per_stream}")
-        for stream in self._streams:
-            stream._core.check_not_closed()
-        links = [stream._link.sibling() for stream in self._streams]
+        links = [stream._lend() for stream in self._streams]
         core = FleetCore(
             [link.core for link in links],
             resume or Resume(),

@@ -154,6 +154,11 @@ class AsyncStream(Generic[PathT, InputT]):
         for mapping in list(self._mappings):
             await mapping.close()
 
+    def _lend(self) -> AsyncLink[PathT, InputT]:
+        """Return a link that opens streams as this one says; for a fleet, whose mapping is ended with this one."""
+        self._core.check_not_closed()
+        return self._link.sibling()
+
     async def _send_if_room(self, outgoing: Outgoing) -> int | None:
         match self._core.room(outgoing):
             case Room.YES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import TYPE_CHECKING, Generic, Self
 
 from monopath._core import StreamCore
@@ -41,6 +42,7 @@ class Stream(Generic[PathT, InputT]):
         self._core = StreamCore(opening)
         self._changed = threading.Condition()
         self._link = Link(self._core, start, self._changed)
+        self._lent_links: weakref.WeakSet[Link[PathT, InputT]] = weakref.WeakSet()
 
     def __enter__(self) -> Self:
         try:
@@ -146,6 +148,15 @@ class Stream(Generic[PathT, InputT]):
     def close(self) -> None:
         """End the stream now, whatever is on its way. Harmless where it has ended."""
         self._link.close()
+        for link in list(self._lent_links):
+            link.close()
+
+    def _lend(self, changed: threading.Condition) -> Link[PathT, InputT]:
+        """Return a link that opens streams as this one says, and is closed with it; for a fleet."""
+        self._core.check_not_closed()
+        link = self._link.sibling(changed)
+        self._lent_links.add(link)
+        return link
 
     def _send_if_room(self, outgoing: Outgoing) -> int | None:
         with self._changed:

@@ -31,11 +31,13 @@ class FeatureLayout:
     """A grid is frames, rows, columns. Else rows, columns."""
     has_flat_rows: bool
     """A patch is one vector. Else [channels, height, width]."""
+    keeps_grid_on_cpu: bool = True
+    """vLLM's model reads the grids on the host."""
 
 
 _LAYOUTS = {
     "kimi": FeatureLayout("grid_thws", has_frames=True, has_flat_rows=False),
-    "kimi_vl": FeatureLayout("image_grid_hws", has_frames=False, has_flat_rows=False),
+    "kimi_vl": FeatureLayout("image_grid_hws", has_frames=False, has_flat_rows=False, keeps_grid_on_cpu=False),
     "qwen_vl": FeatureLayout("image_grid_thw", has_frames=True, has_flat_rows=True),
     "glm_vl": FeatureLayout("image_grid_thw", has_frames=True, has_flat_rows=True),
     "glm_next": FeatureLayout("image_grid_thw", has_frames=True, has_flat_rows=True),

@@ -64,7 +64,7 @@ def vllm_inputs(
         mm_hashes=[digest(result).hex() for result in batch.results],
         batched_keys=[grid_key, _SIZES_KEY],
         flat_keys={"pixel_values": _SIZES_KEY},
-        keep_on_cpu_keys=[grid_key],
+        keep_on_cpu_keys=[grid_key] if batch.layout.keeps_grid_on_cpu else [],
         modality=common_pb2.IMAGE,
     )
 

@@ -96,7 +96,7 @@ def multimodal_inputs(
         },
         fields={
             "pixel_values": Field(modality, batch.patch_counts),
-            grid_key: Field(modality, None, keep_on_cpu=True),
+            grid_key: Field(modality, None, keep_on_cpu=batch.layout.keeps_grid_on_cpu),
         },
         mm_hashes={modality: [digest(result).hex() for result in batch.results]},
         mm_placeholders={modality: tuple(ranges)} if ranges else {},
