@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +12,20 @@ import torch
 
 from monopath import ProcessorConfig, Result
 from monopath.adapters._batch import feature_layout
-from monopath.adapters.sglang import item_fields, item_hash, pad_value, processor_output
+from monopath.adapters.sglang import (
+    content_digest,
+    item_fields,
+    item_hash,
+    original_image_sizes,
+    pad_value,
+    processor_output,
+)
 from monopath.adapters.torch import normalize
 from monopath.adapters.vllm import multimodal_inputs
 from monopath.prompts import KIMI_K3, QWEN_VL, ImageRange
 from monopath_server.reference import RELEASED_PRESETS, RawImage, reference_config, reference_features
 from tests.adapters.conftest import IMAGES, Make
+from tests.adapters.handmade import handmade
 
 FAMILIES = {
     "kimi-k2.5": ("grid_thws", 3, (3, 14, 14)),
@@ -116,6 +125,15 @@ def test_offsets_are_where_the_expanded_prompt_has_the_images(make: Make) -> Non
         assert fields["model_specific_data"]["encoder_local_preprocessed"] is True
     with pytest.raises(ValueError, match="Expected 3 ranges"):
         item_fields(made.results, made.ready, ranges=expanded.ranges[:2])
+
+
+def test_sizes_and_content_digests_are_in_sglangs_forms(make: Make) -> None:
+    made = make("kimi-k3")
+    assert original_image_sizes(made.results) == [(220, 150), (97, 41), (64, 90)]
+    expected = [f"sha256:{hashlib.sha256(image.pixels.tobytes()).hexdigest()}" for image in IMAGES]
+    assert [content_digest(result) for result in made.results] == expected
+    with pytest.raises(ValueError, match="without"):
+        content_digest(handmade(content_sha256=b""))
 
 
 def test_hash_and_pad_value_are_sglangs_arithmetic() -> None:

@@ -211,9 +211,8 @@ def test_closing_a_client_ends_the_fleets_map(kind: str) -> None:
 
     def run_sync(addresses: list[str]) -> None:
         with Client(addresses[0]) as first, Client(addresses[1]) as second:
-            results = Fleet([client.deferred_cpu(**ARGUMENTS) for client in (first, second)]).map(
-                itertools.repeat(b"\x01")
-            )
+            fleet = Fleet([client.deferred_cpu(**ARGUMENTS) for client in (first, second)])
+            results = fleet.map(itertools.repeat(b"\x01"))
             next(results)
             first.close()
             with pytest.raises(StreamClosed):

@@ -8,6 +8,7 @@
 | `monopath.adapters.torch` | a batch of tensors, and the look-up that finishes uint8 features |
 | `monopath.adapters.dlpack` | DLPack, for jax, cupy and others |
 | `monopath.adapters.safetensors` | a file, or its bytes |
+| `monopath.adapters.digests` | what engines' caches know the features by |
 
 Every adapter refuses results of two paths, two configs or two element types in one batch, and those of another config
 than the stream's.

@@ -37,9 +37,10 @@ class DlpackFeatures:
         """Return a capsule. Raises BufferError for a device or a copy that cannot be had."""
         if not isinstance(self._source, np.ndarray) or self._source.dtype != ml_dtypes.bfloat16:
             return self._source.__dlpack__(**arguments)
-        # numpy knows no bfloat16: it hands over the bits, and the capsule says what they are. The version is the old
-        # one, whose layout every reader takes.
-        capsule = self._source.view(np.uint16).__dlpack__(**{**arguments, "max_version": None})
+        # numpy knows no bfloat16: it hands over the bits, and the capsule says what they are. Without a version it is
+        # the old layout, which every reader takes.
+        arguments.pop("max_version", None)
+        capsule = self._source.view(np.uint16).__dlpack__(**arguments)
         pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
         pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
         address = pointer_of(capsule, _CAPSULE_NAME)

@@ -1,7 +1,8 @@
 """Results as sglang takes them: the fields of `MultimodalDataItem`, and the engine's `processor_output`.
 
 Names are those of sglang (python/sglang/srt/): `MultimodalDataItem` and its `from_dict`, `hash` and `pad_value` in
-managers/schedule_batch.py; `encoder_local_preprocessed` in multimodal/encoder_preprocessing.py; `image_grid_thw`,
+managers/schedule_batch.py; `encoder_local_preprocessed` in multimodal/encoder_preprocessing.py; `parse_content_hash`
+in multimodal/cache/identity.py; `image_grid_thw`,
 `grid_thws` and `image_grid_hws` as multimodal/processors/{kimi_k25,kimi_k3,kimi_vl,qwen_vl,glm4v}.py and the models'
 `get_image_feature` have them. Read of releases up to 0.5.23; no engine is imported.
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from monopath._records import Ready
     from monopath.prompts import ImageRange
 
-__all__ = ["item_fields", "item_hash", "pad_value", "processor_output"]
+__all__ = ["content_digest", "item_fields", "item_hash", "original_image_sizes", "pad_value", "processor_output"]
 
 _MM_PAD_SHIFT_VALUE = 1_000_000
 _PAD_VALUE_COUNT = 1 << 30
@@ -81,6 +82,26 @@ def processor_output(results: Iterable[Result[PathT]], ready: Ready) -> dict[str
     batch = engine_batch(results, ready)
     pixel_values = torch.cat([batch.tensor(result) for result in batch.results])
     return {"format": "processor_output", "pixel_values": pixel_values, **_grid_tensors(batch)}
+
+
+def original_image_sizes(results: Iterable[Result[PathT]]) -> list[tuple[int, int]]:
+    """Return width and height of each image in pixels: what Kimi-K3's `get_mm_data` frames the media with.
+
+    Raises the first failed item's `ItemError`.
+    """
+    sizes = [result.plan.original_size for result in results]
+    return [(size.width_px, size.height_px) for size in sizes]
+
+
+def content_digest(result: Result[PathT]) -> str:
+    """Return the SHA-256 of the image's bytes in the form that `parse_content_hash` takes: "sha256:" and 64 digits.
+
+    Raises the item's `ItemError`, and ValueError where no digest was declared, which can be for LOCAL.
+    """
+    digest = result.provenance.content_sha256
+    if not digest:
+        raise ValueError("Expected a result with a content digest, got one without; give LocalFeatures content_sha256")
+    return f"sha256:{digest.hex()}"
 
 
 def item_hash(digest: bytes) -> int:
