@@ -113,7 +113,7 @@ class MappingCore(Generic[PathT, InputT]):
             self._dispatch.receive(lane, event, time.monotonic())
 
     def opened(self, lane: int) -> None:
-        """Take a stream's good opening."""
+        """Take a stream's good opening. Raises StreamMoved where it does not go with the others."""
 
     def lose(self, lane: int, error: MonopathError) -> None:
         """Take a stream's bad end, and its items back. Raises the error again where no new stream may carry on."""
@@ -129,8 +129,10 @@ class MappingCore(Generic[PathT, InputT]):
             raise loss
 
     def seconds_to_due(self) -> float | None:
-        """Return how long until there is something to do though nothing was told, such as to send an item that was put
-        off. None where nothing is."""
+        """Return how long until there is something to do though nothing was told, such as to send an item again.
+
+        None where nothing is.
+        """
         return self._dispatch.next_due_seconds(time.monotonic())
 
     def seconds_to_opening(self, lane: int) -> float | None:
