@@ -64,8 +64,8 @@ class MultimodalInputs:
     """By modality: offset and length of each image's tokens in the expanded prompt. Empty where none was given."""
     normalize_table: npt.NDArray[np.float32] | None
     """Where `pixel_values` are uint8: what finishes them, float32 [3, 256], as `monopath.adapters.torch.normalize`
-    does. Models that normalise on the device (Qwen2-VL and later, GLM-4.1V) take them as they are; their own multiply
-    and add gives the same bfloat16 values. None for other element types."""
+    does. Models that normalise on the device (Qwen2-VL and later, GLM-4.1V) take them as they are; their own fused
+    multiply and add gives the same bfloat16 values. None for other element types."""
 
 
 def multimodal_inputs(
