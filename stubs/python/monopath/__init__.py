@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from monopath._arguments import CallMetadata, PlanArguments, ProcessorArguments, StreamArguments
 from monopath._async_client import AsyncClient
+from monopath._async_fleet import AsyncFleet
 from monopath._async_stream import AsyncStream
 from monopath._capabilities import Availability, Capabilities, Device, Preset
 from monopath._client import Client
@@ -47,6 +48,7 @@ from monopath._errors import (
     StreamMoved,
     StreamRefused,
 )
+from monopath._fleet import Fleet
 from monopath._images import Image, ImageInput, Item, LocalFeatures, RawImage
 from monopath._messages import InputT
 from monopath._paths import AnyPath, DeferredCpu, DeferredCuda, Local, PathT, PreprocessingPath
@@ -80,6 +82,7 @@ __all__ = [
     "Alpha",
     "AnyPath",
     "AsyncClient",
+    "AsyncFleet",
     "AsyncStream",
     "Availability",
     "CacheOutcome",
@@ -99,6 +102,7 @@ __all__ = [
     "FeatureArray",
     "FeatureBatch",
     "FieldViolation",
+    "Fleet",
     "GlmNextConfig",
     "GlmVlConfig",
     "GridThw",
