@@ -28,6 +28,7 @@ NAMES = [
     "Client",
     "Config",
     "ConnectionFailed",
+    "CredentialsRefused",
     "DataType",
     "DeadlineExceeded",
     "DeferredCpu",
@@ -88,6 +89,7 @@ NAMES = [
     "StreamMoved",
     "StreamRefused",
     "Summary",
+    "Tls",
     "Transport",
     "concatenate",
 ]
