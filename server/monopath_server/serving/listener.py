@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import grpc
+from grpc_channelz.v1 import channelz, channelz_pb2
 from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
@@ -48,10 +49,8 @@ class Listener:
         """Add the services that tell about the server itself, where they are to be."""
         names = [SERVICE_NAME, health.SERVICE_NAME]
         if self._settings.channelz:
-            from grpc_channelz.v1 import channelz
-
             channelz.add_channelz_servicer(server)
-            names.append(channelz.SERVICE_NAME)
+            names.append(channelz_pb2.DESCRIPTOR.services_by_name["Channelz"].full_name)
         if self._settings.shows_reflection_at(self._address):
             reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
 
