@@ -20,7 +20,7 @@ from monopath_server.security.tokens import Tokens, bearer_token
 from tests.support.certificates import replace_file
 from tests.support.health import health_status
 from tests.support.server import quick_settings
-from tests.support.stream import Rig, encoded, make_config, make_item, photo, png, running_rig
+from tests.support.stream import RawStream, Rig, encoded, make_config, make_item, photo, png, running_rig
 
 FIRST, SECOND = "first-0123456789abcdef", "second-0123456789abcdef"
 SMALL = encoded(png(photo(50, 40)))
@@ -96,9 +96,9 @@ async def test_tokens_come_and_go_while_a_live_stream_goes_on(tmp_path: Path) ->
     file = token_file(tmp_path, FIRST)
     async with token_rig(file) as rig:
         first, second = (("authorization", f"Bearer {token}") for token in (FIRST, SECOND))
-        stream = streaming(rig, first)
-        await stream.write(make_config())
-        assert (await stream.read()).WhichOneof("payload") == "ready"
+        stream = RawStream(rig.channel, "deferred_cpu", metadata=[first])
+        await stream.send(make_config())
+        await stream.read_until("ready")
         token_file(tmp_path, FIRST, SECOND)
         for metadata in (first, second):
             assert await started(rig.channel, "GetCapabilities", metadata)
@@ -108,13 +108,9 @@ async def test_tokens_come_and_go_while_a_live_stream_goes_on(tmp_path: Path) ->
             "CREDENTIALS_INVALID",
         )
         assert await started(rig.channel, "GetCapabilities", second)
-        await stream.write(make_item(1, SMALL))
-        await stream.done_writing()
-        seen = []
-        while (response := await stream.read()) is not grpc.aio.EOF:
-            seen.append(response.WhichOneof("payload"))
-        assert seen[-1] == "summary"
-        assert await stream.code() is grpc.StatusCode.OK
+        await stream.send(make_item(1, SMALL))
+        assert await stream.finish() == "OK"
+        assert stream.outcomes[1].completion is not None
 
 
 def test_a_file_that_is_gone_or_wrong_leaves_the_tokens_of_before_and_is_logged_once(
@@ -165,11 +161,6 @@ def test_a_file_that_every_user_can_read_is_told_of(tmp_path: Path, caplog: pyte
     Tokens(file)
     [warning] = caplog.records
     assert f"{file} (mode 0604)" in warning.getMessage()
-
-
-def streaming(rig: Rig, *metadata: tuple[str, str]) -> Any:
-    stub: Any = service_pb2_grpc.PreprocessingServiceStub(rig.channel)
-    return stub.StreamDeferredCpu(metadata=metadata)
 
 
 def started(channel: grpc.aio.Channel, method: str, *metadata: tuple[str, str]) -> Any:
