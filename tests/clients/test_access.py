@@ -130,17 +130,12 @@ def test_a_token_in_plaintext_stays_on_this_host(kind: str) -> None:
     for target in (REMOTE, ["10.0.0.1:50051", "127.0.0.1:50051"], "dns:///features.example.com:50051"):
         with pytest.raises(ValueError, match=r"Expected TLS for a token beyond this host, got plaintext to .+Tls"):
             client(target, token=TOKEN)
-    unary_target = ["127.0.0.1:50051", "127.0.0.1:50052"]
 
-    async def make() -> None:
-        for target, access in ((REMOTE, {"credentials": Tls(), "token": TOKEN}), (unary_target, {"token": TOKEN})):
-            made = client(target, **access)
-            if kind == "sync":
-                made.close()
-            else:
-                await made.close()
 
-    asyncio.run(make())
+@pytest.mark.parametrize("target", [REMOTE, "127.0.0.1:1", "unix:/nowhere", ["127.0.0.1:1", "127.0.0.1:2"]])
+def test_a_token_is_taken_with_tls_or_for_this_host(target: Any) -> None:
+    with Client(target, token=TOKEN, credentials=Tls() if target == REMOTE else None) as client:
+        assert isinstance(client, Client)
 
 
 @pytest.mark.parametrize(

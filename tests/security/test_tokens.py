@@ -165,16 +165,16 @@ def test_a_file_that_every_user_can_read_is_told_of(tmp_path: Path, caplog: pyte
 
 def started(channel: grpc.aio.Channel, method: str, *metadata: tuple[str, str]) -> Any:
     """Begin a call that a server without tokens would answer, or refuse as INVALID_ARGUMENT."""
-    match method:
-        case "reflection":
-            stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
-            requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
-            return stub.ServerReflectionInfo(iter(requests), metadata=metadata)
-        case "channelz":
-            stub = channelz_pb2_grpc.ChannelzStub(channel)
-            return stub.GetServers(channelz_pb2.GetServersRequest(), metadata=metadata)
-        case "unknown":
-            return channel.unary_unary("/monopath.v1.PreprocessingService/Unknown")(b"", metadata=metadata)
+    if method == "reflection":
+        requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
+        reflection: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+        return reflection.ServerReflectionInfo(iter(requests), metadata=metadata)
+    if method == "channelz":
+        channelz: Any = channelz_pb2_grpc.ChannelzStub(channel)
+        return channelz.GetServers(channelz_pb2.GetServersRequest(), metadata=metadata)
+    if method == "unknown":
+        unknown: Any = channel.unary_unary("/monopath.v1.PreprocessingService/Unknown")
+        return unknown(b"", metadata=metadata)
     stub = getattr(service_pb2_grpc.PreprocessingServiceStub(channel), method)
     if method.startswith("Stream"):
         return stub(iter(()), metadata=metadata)

@@ -15,9 +15,9 @@ __all__ = ["Authority", "CertificatePair", "replace_file", "serial_shown_at"]
 class CertificatePair:
     """A certificate and its key."""
 
-    def __init__(self, issued: trustme.LeafCert) -> None:
-        self.certificate = b"".join(part.bytes() for part in issued.cert_chain_pems)
-        self.private_key = issued.private_key_pem.bytes()
+    def __init__(self, certificate: bytes, private_key: bytes) -> None:
+        self.certificate = certificate
+        self.private_key = private_key
         self.serial = x509.load_pem_x509_certificate(self.certificate).serial_number
 
     def write(self, folder: Path) -> tuple[Path, Path]:
@@ -34,7 +34,10 @@ class Authority:
 
     def pair(self, *names: str) -> CertificatePair:
         """Return a new certificate, of a server on this host unless names are given."""
-        return CertificatePair(self._authority.issue_cert(*(names or ("localhost", "127.0.0.1"))))
+        issued = self._authority.issue_cert(*(names or ("localhost", "127.0.0.1")))
+        return CertificatePair(
+            b"".join(part.bytes() for part in issued.cert_chain_pems), issued.private_key_pem.bytes()
+        )
 
     def write(self, folder: Path, name: str = "ca.pem") -> Path:
         """Put the authority's own certificate into `folder`."""

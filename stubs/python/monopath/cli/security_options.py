@@ -34,7 +34,7 @@ def _file(option: str, help_text: str) -> Any:
 
 def _flag(option: str, help_text: str) -> Any:
     variable = "MONOPATH_" + option.removeprefix("--").replace("-", "_").upper()
-    return typer.Option(option, envvar=variable, help=help_text, show_default=False)
+    return typer.Option(option, envvar=variable, help=help_text, show_default="off")
 
 
 def _count(name: str, metavar: str, help_text: str) -> Any:
