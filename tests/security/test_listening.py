@@ -87,8 +87,18 @@ def test_what_is_safe_or_said_to_be_is_not_refused() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_unix_socket_is_for_its_owner_alone_and_the_umask_is_as_before(tmp_path: Path) -> None:
+async def test_a_unix_socket_is_for_its_owner_alone_from_its_first_instant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "socket"
+    first_modes: list[int] = []
+    chmod = Path.chmod
+
+    def watched(changed: Path, mode: int) -> None:
+        first_modes.append(stat.S_IMODE(changed.stat().st_mode))
+        chmod(changed, mode)
+
+    monkeypatch.setattr(Path, "chmod", watched)
     umask = os.umask(0)
     try:
         async with running_rig(quick_settings(address=f"unix:{path}")) as rig:
@@ -96,7 +106,8 @@ async def test_a_unix_socket_is_for_its_owner_alone_and_the_umask_is_as_before(t
             assert (stat.S_ISSOCK(mode), stat.S_IMODE(mode)) == (True, 0o600)
             assert await health_status(rig.channel) == "SERVING"
     finally:
-        assert os.umask(umask) == 0
+        assert os.umask(umask) == 0, "Expected the umask of before"
+    assert first_modes == [0o700]
 
 
 @pytest.mark.parametrize(
