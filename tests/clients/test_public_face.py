@@ -29,6 +29,7 @@ NAMES = [
     "Client",
     "Config",
     "ConnectionFailed",
+    "CredentialsRefused",
     "DataType",
     "DeadlineExceeded",
     "DeferredCpu",
@@ -90,6 +91,7 @@ NAMES = [
     "StreamMoved",
     "StreamRefused",
     "Summary",
+    "Tls",
     "Transport",
     "concatenate",
 ]

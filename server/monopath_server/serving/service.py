@@ -18,6 +18,7 @@ from monopath_server.faults import StreamFault, StreamReason
 from monopath_server.serving.capabilities import capabilities
 from monopath_server.serving.openings import Openings
 from monopath_server.serving.paths import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, PathMessages
+from monopath_server.serving.peers import Peers
 from monopath_server.serving.planning import plan_images
 from monopath_server.serving.requests import Request
 from monopath_server.serving.session import Opener, StreamSession
@@ -47,6 +48,7 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         self._settings = settings
         self._engines = engines
         self._openings = Openings(settings, engines)
+        self._peers = Peers(settings.security)
         self._sessions: set[StreamSession[Any]] = set()
         self._all_left = asyncio.Event()
         self._all_left.set()
@@ -128,9 +130,13 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         if len(self._sessions) >= self._settings.max_streams:
             message = f"Expected at most {self._settings.max_streams} streams at the same time, got one more"
             await _abort(context, StreamFault(StreamReason.OVERLOADED, message))
+        try:
+            peer = self._peers.enter(context)
+        except StreamFault as fault:
+            await _abort(context, fault)
         # gRPC's types know only messages; the handlers take serialised ones as well.
         write = cast("Callable[[ResponseT | bytes], Awaitable[None]]", context.write)
-        session = StreamSession(path, opener, aiter(requests), write, self._settings, self._budget)
+        session = StreamSession(path, opener, aiter(requests), write, self._settings, (peer.budget, self._budget))
         self._sessions.add(session)
         self._all_left.clear()
         try:
@@ -139,6 +145,7 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
             await _abort(context, as_stream_fault(error))
         finally:
             self._sessions.discard(session)
+            self._peers.leave(peer)
             if not self._sessions:
                 self._all_left.set()
 

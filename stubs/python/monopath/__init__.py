@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from monopath._access import Tls
 from monopath._arguments import CallMetadata, PlanArguments, ProcessorArguments, StreamArguments
 from monopath._async_client import AsyncClient
 from monopath._async_fleet import AsyncFleet
@@ -36,6 +37,7 @@ from monopath._enums import (
 from monopath._errors import (
     CallError,
     ConnectionFailed,
+    CredentialsRefused,
     DeadlineExceeded,
     FieldViolation,
     ItemAttemptsExhausted,
@@ -92,6 +94,7 @@ __all__ = [
     "Client",
     "Config",
     "ConnectionFailed",
+    "CredentialsRefused",
     "DataType",
     "DeadlineExceeded",
     "DeferredCpu",
@@ -153,6 +156,7 @@ __all__ = [
     "StreamMoved",
     "StreamRefused",
     "Summary",
+    "Tls",
     "Transport",
     "concatenate",
 ]
