@@ -17,7 +17,7 @@ def address_of_process(address: str, index: int) -> str:
     Port 0, any free one, stays 0. Raises ValueError where there is no such port.
     """
     if address.startswith("unix:"):
-        path = PurePosixPath(address.removeprefix("unix:").replace("//", "/", 1))
+        path = PurePosixPath(address.removeprefix("unix:").removeprefix("//"))
         return f"unix:{path.with_name(f'{path.stem}.{index}{path.suffix}')}"
     host, _, port_text = address.rpartition(":")
     port = int(port_text)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +20,11 @@ from monopath.cli.configuration.setting import DEFAULTS, Group
 from monopath.cli.faults import ExitCode, UserFault, needs_server
 from monopath.cli.listening import check_address
 from monopath.cli.output import error_console
+from monopath.cli.serve_many import plan_processes, run_processes
 from monopath.cli.serve_presets import read_presets
-from monopath.cli.serve_ready import ready_announcer
+from monopath.cli.serve_ready import ReadyAnnouncer
 from monopath_server.settings import Settings
+from monopath_server.supervision.lifeline import follow_supervisor
 
 __all__ = ["serve"]
 
@@ -55,16 +58,24 @@ def _serve(
     0; a second signal ends it at once. Exit code 1: it cannot listen at the address; 2: a wrong option, config or
     preset file.
     """
+    follow_supervisor(os.environ)
     resolution = resolve(given, os.environ, config)
     _start_logging(resolution)
     settings = _settings(resolution)
+    plans = plan_processes(resolution, os.environ)
+    addresses = [plan.address for plan in plans] or [settings.address]
     if check:
-        _write_check(resolution, settings)
+        _write_check(resolution, addresses)
         return
     for note in misspelt_variables(os.environ):
         logging.getLogger(__name__).warning("%s", note)
-    check_address(settings.address)
-    _run(settings, resolution["ready_file"])
+    for address in addresses:
+        check_address(address)
+    with ReadyAnnouncer(resolution["ready_file"]) as announcer:
+        if plans:
+            run_processes(resolution, plans, announcer)
+        else:
+            _run(settings, announcer)
 
 
 serve = with_settings(_serve)
@@ -87,9 +98,10 @@ def _settings(resolution: Resolution) -> Settings:
     return build_settings(resolution.found.values(), {**DEFAULTS.presets, **presets})
 
 
-def _write_check(resolution: Resolution, settings: Settings) -> None:
+def _write_check(resolution: Resolution, addresses: Sequence[str]) -> None:
     try:
-        check_address(settings.address, may_be_in_use=True)
+        for address in addresses:
+            check_address(address, may_be_in_use=True)
     except UserFault as fault:
         raise UserFault(fault.text) from None
     for note in misspelt_variables(os.environ):
@@ -98,16 +110,15 @@ def _write_check(resolution: Resolution, settings: Settings) -> None:
         sys.stdout.write(f"{line}\n")
 
 
-def _run(settings: Settings, ready_file: Path | None) -> None:
+def _run(settings: Settings, announcer: ReadyAnnouncer) -> None:
     try:
         from monopath_server.app import AddressError
         from monopath_server.run import run_server
     except ModuleNotFoundError as error:
         raise needs_server("`monopath serve`", error) from None
-    with ready_announcer(ready_file) as on_ready:
-        try:
-            asyncio.run(run_server(settings, on_ready))
-        except AddressError as error:
-            raise UserFault(str(error), ExitCode.FAILED) from None
-        except RuntimeError as error:
-            raise UserFault(f"This installation cannot serve: {error}", ExitCode.FAILED) from None
+    try:
+        asyncio.run(run_server(settings, announcer.announce))
+    except AddressError as error:
+        raise UserFault(str(error), ExitCode.FAILED) from None
+    except RuntimeError as error:
+        raise UserFault(f"This installation cannot serve: {error}", ExitCode.FAILED) from None

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from monopath_server import __version__
 
-__all__ = ["ready_announcer"]
+__all__ = ["ReadyAnnouncer"]
 
 
-@contextlib.contextmanager
-def ready_announcer(ready_file: Path | None) -> Iterator[Callable[[str], None]]:
-    """Give what tells that the server is ready; what it wrote to a file is removed on the way out."""
-    written = False
+class ReadyAnnouncer:
+    """Tells that a server is ready, on stdout and in a file. A context manager: the file is removed on the way out."""
 
-    def announce(address: str) -> None:
-        nonlocal written
-        if ready_file is not None:
-            write_ready_file(ready_file, {"address": address, "pid": os.getpid(), "version": __version__})
-            written = True
-        sys.stdout.write(f"monopath {__version__} is ready at {address}\n")
-        sys.stdout.flush()
+    def __init__(self, ready_file: Path | None) -> None:
+        self._ready_file = ready_file
+        self._is_written = False
+        self._is_told = False
 
-    try:
-        yield announce
-    finally:
-        if written and ready_file is not None:
-            ready_file.unlink(missing_ok=True)
+    def announce(self, address: str, more: Mapping[str, object] | None = None) -> None:
+        """Write the line, the first time, and the file, with `more` facts in it."""
+        if self._ready_file is not None:
+            facts = {"address": address, "pid": os.getpid(), "version": __version__, **(more or {})}
+            draft = self._ready_file.with_name(f".{self._ready_file.name}.{os.getpid()}")
+            draft.write_text(json.dumps(facts) + "\n", "utf-8")
+            draft.replace(self._ready_file)
+            self._is_written = True
+        if not self._is_told:
+            sys.stdout.write(f"monopath {__version__} is ready at {address}\n")
+            sys.stdout.flush()
+            self._is_told = True
 
+    def __enter__(self) -> Self:
+        return self
 
-def write_ready_file(ready_file: Path, facts: Mapping[str, object]) -> None:
-    """Write the facts so that a reader sees all of them or none."""
-    draft = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
-    draft.write_text(json.dumps(facts) + "\n", "utf-8")
-    draft.replace(ready_file)
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if self._is_written and self._ready_file is not None:
+            self._ready_file.unlink(missing_ok=True)
