@@ -16,7 +16,7 @@ __all__ = ["ChannelOption", "Target", "channel_options", "channel_target", "name
 
 ChannelOption: TypeAlias = tuple[str, str | int]
 Target: TypeAlias = str | Sequence[str]
-"""A gRPC name ("host:port", "unix:/path", "dns:///name:port"), or several addresses of "ip:port", or of "unix:/path"."""
+"""A gRPC name ("host:port", "unix:/path", "dns:///name:port"), or several addresses, "ip:port" or "unix:/path"."""
 
 _MAX_CHUNK_BYTES = 1 << 20
 _RECEIVE_SLACK_BYTES = 1 << 16

@@ -20,7 +20,7 @@ from monopath.cli.configuration.setting import DEFAULTS, Group
 from monopath.cli.faults import ExitCode, UserFault, needs_server
 from monopath.cli.listening import check_address
 from monopath.cli.output import error_console
-from monopath.cli.serve_many import plan_processes, run_processes
+from monopath.cli.serve_many import plan_processes, run_processes, with_shared_processors
 from monopath.cli.serve_presets import read_presets
 from monopath.cli.serve_ready import ReadyAnnouncer
 from monopath_server.settings import Settings
@@ -65,7 +65,7 @@ def _serve(
     plans = plan_processes(resolution, os.environ)
     addresses = [plan.address for plan in plans] or [settings.address]
     if check:
-        _write_check(resolution, addresses)
+        _write_check(with_shared_processors(resolution, len(addresses)), addresses)
         return
     for note in misspelt_variables(os.environ):
         logging.getLogger(__name__).warning("%s", note)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -21,7 +22,7 @@ from monopath_server.supervision.replica import ReplicaPlan
 from monopath_server.supervision.supervisor import Running, Supervisor
 from monopath_server.transforms.cuda.probe import probe_cuda
 
-__all__ = ["plan_processes", "run_processes"]
+__all__ = ["plan_processes", "run_processes", "with_shared_processors"]
 
 _HARD_EXIT_SECONDS = 20.0
 """A server ends by itself 10 seconds after its grace; with some time for Python to end."""
@@ -40,10 +41,18 @@ def plan_processes(resolution: Resolution, environment: Mapping[str, str]) -> li
         visible = _devices(resolution, names, environment)
     elif count == 1:
         return []
-    workers = max(1, len(os.sched_getaffinity(0)) // len(visible))
-    plans = [_plan(resolution, index, workers, device, environment) for index, device in enumerate(visible)]
+    plans = [_plan(resolution, index, len(visible), device, environment) for index, device in enumerate(visible)]
     _check_target(plans)
     return plans
+
+
+def with_shared_processors(resolution: Resolution, count: int) -> Resolution:
+    """Return the same with processors divided among `count` processes, where nothing else was said."""
+    workers = resolution.found["workers"]
+    if workers.source is not Source.DEFAULT or count == 1:
+        return resolution
+    share = replace(workers, value=max(1, len(os.sched_getaffinity(0)) // count))
+    return replace(resolution, found={**resolution.found, "workers": share})
 
 
 def run_processes(resolution: Resolution, plans: Sequence[ReplicaPlan], announcer: ReadyAnnouncer) -> None:
@@ -73,11 +82,10 @@ def _devices(resolution: Resolution, names: Sequence[str], environment: Mapping[
 
 
 def _plan(
-    resolution: Resolution, index: int, workers: int, device: str | None, environment: Mapping[str, str]
+    resolution: Resolution, index: int, count: int, device: str | None, environment: Mapping[str, str]
 ) -> ReplicaPlan:
     own: dict[str, Any] = dict.fromkeys(_OF_THE_SUPERVISOR)
-    if resolution.found["workers"].source is Source.DEFAULT:
-        own["workers"] = workers
+    own["workers"] = with_shared_processors(resolution, count)["workers"]
     for name, found in resolution.found.items():
         if found.value is not None and name not in own:
             try:
