@@ -140,7 +140,7 @@ def test_names_are_unique_and_every_field_of_the_settings_has_a_row() -> None:
         used = [name for setting in SETTINGS if (name := getattr(setting, attribute))]
         assert len(used) == len(set(used))
     assert {setting.sets for setting in SETTINGS if setting.sets} == set(_fields(DEFAULTS)) - NOT_SETTINGS
-    assert all(setting.help.endswith((".", "none.")) for setting in SETTINGS if setting.name != "ready_file")
+    assert all(setting.help.endswith(".") for setting in SETTINGS)
 
 
 def _fields(instance: Any, prefix: str = "") -> Iterator[str]:
@@ -245,6 +245,22 @@ def test_everything_that_is_wrong_is_said_at_once(monopath: Monopath, tmp_path: 
         f"{config}: security.unheard: expected the key of a setting, got an unknown one",
         f"preset x: cannot read {tmp_path / 'none.json'}: No such file or directory",
     ]
+
+
+def test_files_and_what_does_not_go_together_are_checked_at_once_too(monopath: Monopath, tmp_path: Path) -> None:
+    done = monopath("serve", "--check", "--preset", f"x={tmp_path}/x", "--processes", "2", "--address", "localhost:1")
+    assert (done.exit_code, done.stdout) == (2, "")
+    preset, address = done.stderr.splitlines()
+    assert preset == f"preset x: cannot read {tmp_path}/x: No such file or directory"
+    assert address.startswith("--address: expected an IP address such as 127.0.0.1")
+
+
+def test_check_divides_the_processors_among_the_processes(monopath: Monopath) -> None:
+    shown = [
+        tomllib.loads(monopath("serve", "--check", "--processes", count, "--address", "127.0.0.1:0").stdout)["workers"]
+        for count in ("1", "200")
+    ]
+    assert shown == [DEFAULTS.worker_count, 1]
 
 
 @pytest.mark.parametrize(

@@ -80,15 +80,16 @@ def test_wrong_settings_are_problems_and_the_rest_is_told_all_the_same(
     monopath: Monopath, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = tmp_path / "config.toml"
-    config.write_text("worker = 1\ngrace = -1\n")
+    config.write_text("worker = 1\ngrace = -1\npresets = { mine = 'none.json' }\n")
     monkeypatch.setattr("monopath.cli.doctor.os.environ", {"MONOPATH_WORKER": "3", **os.environ})
     done = monopath("doctor", "--config", config)
     assert done.exit_code == 1
     assert f"problem  settings        {config}: worker: expected the key of a setting" in done.stdout
     assert f"problem  settings        {config}: grace: expected 0 to" in done.stdout
     assert "warning  settings        MONOPATH_WORKER: no setting has this variable" in done.stdout
+    assert f"problem  settings        preset mine: cannot read {tmp_path / 'none.json'}" in done.stdout
     assert "ok       arithmetic" in done.stdout
-    assert done.stdout.endswith(", problems: 2\n")
+    assert done.stdout.endswith(", problems: 3\n")
 
 
 def test_an_address_that_cannot_be_is_a_problem(monopath: Monopath, tmp_path: Path) -> None:

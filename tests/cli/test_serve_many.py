@@ -27,6 +27,7 @@ TWO_DEVICES = DeviceProbe(
 )
 
 
+@pytest.mark.timeout(300)
 def test_several_processes_are_one_target_and_a_killed_one_comes_back(tmp_path: Path, images: list[Path]) -> None:
     ready_file, config = tmp_path / "ready.json", tmp_path / "config.toml"
     config.write_text("processes = 2\nmax_unfinished_items = 3\n")
@@ -62,6 +63,7 @@ def test_several_processes_are_one_target_and_a_killed_one_comes_back(tmp_path: 
             os.kill(process["pid"], 0)
 
 
+@pytest.mark.timeout(300)
 def test_sockets_of_several_processes_are_one_target(tmp_path: Path, images: list[Path]) -> None:
     with serving("--processes", "2", "--address", f"unix:{tmp_path}/x.sock", "--cuda", "off") as server:
         assert server.address == f"unix:{tmp_path}/x.0.sock,{tmp_path}/x.1.sock"

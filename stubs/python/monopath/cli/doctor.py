@@ -11,13 +11,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monopath.cli.configuration.build import build_settings
 from monopath.cli.configuration.resolve import Resolution, misspelt_variables, resolve
 from monopath.cli.configuration.setting import DEFAULTS
 from monopath.cli.faults import ExitCode, UserFault
 from monopath.cli.listening import check_address
 from monopath.cli.output import out_console, write_json_line
-from monopath.cli.serve_many import plan_processes, with_shared_processors
+from monopath.cli.serve_checks import WrongSettings, check_settings
 from monopath_server.diagnosis.checks import diagnose
 from monopath_server.diagnosis.finding import Finding, Level
 
@@ -68,22 +67,18 @@ def doctor(
 
 
 def _findings(resolution: Resolution) -> Iterator[Finding]:
-    settings, addresses = DEFAULTS, [DEFAULTS.address]
-    faults = list(resolution.faults)
-    if not faults:
-        try:
-            addresses = [plan.address for plan in plan_processes(resolution, os.environ)] or [resolution["address"]]
-        except UserFault as fault:
-            faults.append(fault.text)
-    for text in faults:
-        yield Finding("settings", Level.PROBLEM, text, "`monopath serve --help` says what is expected")
+    settings, addresses = DEFAULTS, []
+    try:
+        checked = check_settings(resolution, os.environ)
+    except WrongSettings as wrong:
+        for text in wrong.faults:
+            yield Finding("settings", Level.PROBLEM, text, "`monopath serve --help` says what is expected")
+    else:
+        settings, addresses = checked.settings, checked.addresses
     for text in misspelt_variables(os.environ):
         yield Finding("settings", Level.WARNING, text, "The right name, or none that begins so")
-    if not faults:
-        found = with_shared_processors(resolution, len(addresses)).found.values()
-        settings = build_settings(found, DEFAULTS.presets)
-        yield from map(_listening, addresses)
-    yield from diagnose(settings, len(addresses))
+    yield from map(_listening, addresses)
+    yield from diagnose(settings, max(1, len(addresses)))
 
 
 def _listening(address: str) -> Finding:

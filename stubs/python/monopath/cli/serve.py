@@ -6,22 +6,21 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from monopath.cli.configuration.build import build_settings, to_toml
+from monopath.cli.configuration.build import to_toml
 from monopath.cli.configuration.options import with_settings
 from monopath.cli.configuration.resolve import CONFIG_VARIABLE, Resolution, misspelt_variables, resolve
 from monopath.cli.configuration.server_rows import LogLevel
-from monopath.cli.configuration.setting import DEFAULTS, Group
+from monopath.cli.configuration.setting import Group
 from monopath.cli.faults import ExitCode, UserFault, needs_server
 from monopath.cli.listening import check_address
 from monopath.cli.output import error_console
-from monopath.cli.serve_many import plan_processes, run_processes, with_shared_processors
-from monopath.cli.serve_presets import read_presets
+from monopath.cli.serve_checks import Checked, WrongSettings, check_settings
+from monopath.cli.serve_many import run_processes
 from monopath.cli.serve_ready import ReadyAnnouncer
 from monopath_server.settings import Settings
 from monopath_server.supervision.lifeline import follow_supervisor
@@ -61,21 +60,19 @@ def _serve(
     follow_supervisor(os.environ)
     resolution = resolve(given, os.environ, config)
     _start_logging(resolution)
-    settings = _settings(resolution)
-    plans = plan_processes(resolution, os.environ)
-    addresses = [plan.address for plan in plans] or [settings.address]
+    checked = check_settings(resolution, os.environ)
     if check:
-        _write_check(with_shared_processors(resolution, len(addresses)), addresses)
+        _write_check(checked)
         return
     for note in misspelt_variables(os.environ):
         logging.getLogger(__name__).warning("%s", note)
-    for address in addresses:
+    for address in checked.addresses:
         check_address(address)
     with ReadyAnnouncer(resolution["ready_file"]) as announcer:
-        if plans:
-            run_processes(resolution, plans, announcer)
+        if checked.plans:
+            run_processes(resolution, checked.plans, announcer)
         else:
-            _run(settings, announcer)
+            _run(checked.settings, announcer)
 
 
 serve = with_settings(_serve)
@@ -88,25 +85,18 @@ def _start_logging(resolution: Resolution) -> None:
     )
 
 
-def _settings(resolution: Resolution) -> Settings:
-    """Build the settings. Raises UserFault with everything that is wrong with them."""
-    faults = list(resolution.faults)
-    presets, preset_faults = read_presets(resolution["preset"] if "preset" in resolution.found else ())
-    faults += preset_faults
-    if faults:
-        raise UserFault("\n".join(faults))
-    return build_settings(resolution.found.values(), {**DEFAULTS.presets, **presets})
-
-
-def _write_check(resolution: Resolution, addresses: Sequence[str]) -> None:
-    try:
-        for address in addresses:
+def _write_check(checked: Checked) -> None:
+    faults: list[str] = []
+    for address in checked.addresses:
+        try:
             check_address(address, may_be_in_use=True)
-    except UserFault as fault:
-        raise UserFault(fault.text) from None
+        except UserFault as fault:
+            faults.append(fault.text)
+    if faults:
+        raise WrongSettings(faults)
     for note in misspelt_variables(os.environ):
         error_console().print(note)
-    for line in to_toml(resolution.found.values()):
+    for line in to_toml(checked.resolution.found.values()):
         sys.stdout.write(f"{line}\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +64,9 @@ class _Path(Kind[Path]):
     def to_toml(self, value: Path) -> str:
         return toml_text(value.absolute())
 
+    @abstractmethod
     def _checked(self, path: Path) -> Path:
-        raise NotImplementedError
+        """Return the path. Raises ValueError."""
 
 
 class NewFile(_Path):
@@ -73,8 +75,11 @@ class NewFile(_Path):
     metavar = "FILE"
 
     def _checked(self, path: Path) -> Path:
-        if not path.absolute().parent.is_dir():
-            raise ValueError(f"there is no folder {path.absolute().parent}")
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise ValueError(f"there is no folder {folder}")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ValueError(f"expected a folder that can be written to, got {folder}")
         return path
 
 

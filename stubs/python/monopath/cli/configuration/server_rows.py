@@ -61,7 +61,8 @@ SERVER_ROWS: Final = (
     Setting(
         "ready_file",
         NewFile(),
-        'Written when the server is ready, removed when it stops: {"address": ..., "pid": ..., "version": ...}.',
+        'Written when the server is ready, removed when it stops: {"address": ..., "pid": ..., "version": ...}; with '
+        'several processes also "processes", with address and pid of each.',
         Group.SERVER,
     ),
     Setting(
