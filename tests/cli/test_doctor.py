@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import json
 import os
@@ -19,7 +20,7 @@ import pytest
 
 from monopath_server.diagnosis import checks, gpu, processor, resources, software
 from monopath_server.diagnosis.cgroups import memory_limit_bytes, processor_quota
-from monopath_server.diagnosis.finding import Finding, Level
+from monopath_server.diagnosis.finding import Finding, Level, size_text
 from monopath_server.settings import DeviceMode, Settings
 from monopath_server.transforms.cuda.probe import CudaDeviceFacts, DeviceProbe
 from tests.cli.conftest import Monopath
@@ -310,6 +311,34 @@ def test_a_gpu_that_is_not_asked_for_is_not_looked_for(
     monkeypatch.setattr(gpu, "probe_cuda", lambda: pytest.fail("asked the driver"))
     [finding] = gpu.gpu_findings(Settings(cuda=mode))
     assert finding.level is level
+
+
+class ManagementLibrary:
+    """Stands in for NVML."""
+
+    def __init__(self, name: str) -> None:
+        assert name == "libnvidia-ml.so.1"
+
+    def nvmlInit_v2(self) -> int:  # noqa: N802 - the library's names
+        return 0
+
+    def nvmlShutdown(self) -> int:  # noqa: N802
+        return 0
+
+    def nvmlSystemGetDriverVersion(self, text: Any, size_bytes: int) -> int:  # noqa: N802
+        assert size_bytes > 80
+        text.value = b"580.65.06"
+        return 0
+
+
+def test_the_version_of_the_driver_is_asked_of_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", ManagementLibrary)
+    assert gpu._driver_version() == "580.65.06"
+
+
+def test_sizes_are_told_with_few_digits() -> None:
+    sizes = (0, 1023, 1024, 1536 << 20, 64 << 20, 2048 << 30)
+    assert [size_text(size) for size in sizes] == ["0 B", "1023 B", "1 KiB", "1.5 GiB", "64 MiB", "2048 GiB"]
 
 
 def test_another_system_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

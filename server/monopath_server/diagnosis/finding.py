@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Finding", "Findings", "Level"]
+__all__ = ["Finding", "Findings", "Level", "size_text"]
 
 
 class Level(enum.StrEnum):
@@ -32,3 +32,13 @@ class Finding:
 
 
 Findings = Iterator[Finding]
+
+
+def size_text(size_bytes: int) -> str:
+    """Write a number of bytes with few digits: 64 MiB, 23.5 GiB."""
+    value, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.1f}".removesuffix(".0") + f" {unit}"

@@ -6,8 +6,7 @@ import ctypes
 from importlib import metadata
 from pathlib import Path
 
-from monopath.cli.output import bytes_text
-from monopath_server.diagnosis.finding import Finding, Findings, Level
+from monopath_server.diagnosis.finding import Finding, Findings, Level, size_text
 from monopath_server.settings import DeviceMode, Settings
 from monopath_server.transforms.cuda.probe import DeviceProbe, probe_cuda
 
@@ -36,7 +35,7 @@ def _probe_findings(probe: DeviceProbe, *, has_hardware: bool) -> Findings:
         yield Finding("gpu", Level.OK, "none: DEFERRED_CUDA is refused, the other paths are served")
         return
     for device in probe.devices:
-        found = f"cuda:{device.index} {device.name}, {bytes_text(device.memory_bytes)}, {device.uuid}"
+        found = f"cuda:{device.index} {device.name}, {size_text(device.memory_bytes)}, {device.uuid}"
         yield Finding("gpu", Level.OK, found)
     if (version := _driver_version()) is not None:
         yield Finding("gpu driver", Level.OK, version)

@@ -6,9 +6,8 @@ import os
 import platform
 from pathlib import Path
 
-from monopath.cli.output import bytes_text
 from monopath_server.diagnosis.cgroups import memory_limit_bytes, processor_quota
-from monopath_server.diagnosis.finding import Finding, Findings, Level
+from monopath_server.diagnosis.finding import Finding, Findings, Level, size_text
 from monopath_server.settings import Settings
 
 __all__ = ["PROCESSOR_FLAGS", "memory_findings", "processor_findings", "processor_model"]
@@ -80,9 +79,9 @@ def memory_findings(settings: Settings, process_count: int, root: Path = Path("/
         + settings.cache_bytes
         + settings.max_shared_memory_bytes
     )
-    limited = f", limited to {bytes_text(limit_bytes)}" if limit_bytes is not None else ""
-    have = f"{bytes_text(total_bytes)}{limited}" if total_bytes is not None else f"limited to {bytes_text(bounds[0])}"
-    found = f"{have}; the settings allow {bytes_text(allowed_bytes)}"
+    limited = f", limited to {size_text(limit_bytes)}" if limit_bytes is not None else ""
+    have = f"{size_text(total_bytes)}{limited}" if total_bytes is not None else f"limited to {size_text(bounds[0])}"
+    found = f"{have}; the settings allow {size_text(allowed_bytes)}"
     if allowed_bytes > min(bounds):
         advice = (
             "More memory, or less of --max-process-bytes, --idle-buffer-bytes, --cache-bytes and "

@@ -6,8 +6,7 @@ import os
 import resource
 from pathlib import Path
 
-from monopath.cli.output import bytes_text
-from monopath_server.diagnosis.finding import Finding, Findings, Level
+from monopath_server.diagnosis.finding import Finding, Findings, Level, size_text
 from monopath_server.settings import Settings
 
 __all__ = ["descriptor_findings", "shared_memory_findings"]
@@ -30,8 +29,7 @@ def shared_memory_findings(settings: Settings, process_count: int, root: Path = 
     size_bytes, free_bytes = facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize
     wanted_bytes = settings.max_shared_memory_bytes * process_count
     found = (
-        f"{folder}: {bytes_text(size_bytes)}, {bytes_text(free_bytes)} free; "
-        f"the settings allow {bytes_text(wanted_bytes)}"
+        f"{folder}: {size_text(size_bytes)}, {size_text(free_bytes)} free; the settings allow {size_text(wanted_bytes)}"
     )
     kind = _file_system(folder.resolve(), root)
     if kind is not None and kind not in _IN_MEMORY:
