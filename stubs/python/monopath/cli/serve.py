@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -102,12 +101,13 @@ def _write_check(checked: Checked) -> None:
 
 def _run(settings: Settings, announcer: ReadyAnnouncer) -> None:
     try:
+        from monopath_server import event_loop
         from monopath_server.app import AddressError
         from monopath_server.run import run_server
     except ModuleNotFoundError as error:
         raise needs_server("`monopath serve`", error) from None
     try:
-        asyncio.run(run_server(settings, announcer.announce))
+        event_loop.run(run_server(settings, announcer.announce))
     except AddressError as error:
         raise UserFault(str(error), ExitCode.FAILED) from None
     except RuntimeError as error:
