@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import operator
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +14,14 @@ from typing import Any
 import pytest
 
 from monopath.cli.configuration.build import build_settings, to_arguments, to_toml
-from monopath.cli.configuration.kinds import Bytes, Choice, Kind, Names, Number, Seconds, Switch, exact_bytes_text
+from monopath.cli.configuration.kinds import Bytes, Choice, Kind, Names, Number, Seconds, Switch, Text, exact_bytes_text
 from monopath.cli.configuration.places import Address, ExistingFile, Folder, NewFile, PresetFile, PresetFiles
 from monopath.cli.configuration.readme import with_table
 from monopath.cli.configuration.resolve import Resolution, Source, misspelt_variables, resolve
 from monopath.cli.configuration.setting import DEFAULTS, Group, Setting
 from monopath.cli.configuration.table import SETTINGS
 from monopath.cli.configuration.toml import toml_text
-from monopath_server.settings import DeviceMode, Settings
+from monopath_server.settings import Settings
 from tests.cli.conftest import Monopath
 from tests.support.processes import Finished
 
@@ -82,6 +83,8 @@ def test_bytes_are_written_without_a_loss(size_bytes: int, text: str) -> None:
         (Switch(), "2", "expected true or false, got '2'"),
         (Names("N"), "a,,b", "expected names, each once, got 'a,,b'"),
         (Names("N"), "a,a", "expected names, each once, got 'a,a'"),
+        (Text("URL", "https?://.+", "http://host:port"), "x://a", "expected http://host:port, got 'x://a'"),
+        (Address(may_be_socket=False), "unix:/a", "expected host:port, got 'unix:/a'"),
         (Address(), "host:65536", "expected a port from 0 to 65535, got 'host:65536'"),
         (NewFile(), "/nowhere/new", "there is no folder /nowhere"),
         (ExistingFile(), "/nowhere/old", "cannot read /nowhere/old: No such file or directory"),
@@ -107,7 +110,8 @@ def test_a_wrong_text_is_refused_with_what_was_expected(kind: Kind[Any], text: s
         (Switch(), "yes", 'expected true or false, got "yes"'),
         (Names("N"), "a,b", 'expected a list of names, got "a,b"'),
         (Names("N"), [1], "expected a list of names, got [1]"),
-        (Address(), 50051, "expected host:port or unix:/path, got 50051"),
+        (Text("URL", "https?://.+", "http://host:port"), 1, "expected http://host:port, got 1"),
+        (Address(), 50051, "expected an address such as 127.0.0.1:50051, got 50051"),
         (NewFile(), {"a": 1}, 'expected a path, got {"a" = 1}'),
         (Folder(), "", 'expected a path, got ""'),
         (PresetFiles(), ["a=b"], 'expected a table of NAME = "FILE", got ["a=b"]'),
@@ -130,7 +134,7 @@ def test_every_default_survives_a_file_and_a_command_line(setting: Setting) -> N
     kind = setting.kind
     assert kind.from_toml(tomllib.loads(f"key = {kind.to_toml(value)}")["key"]) == value
     arguments = kind.to_arguments(setting.flag, value)
-    if value == ():
+    if value == () or kind.is_switch:
         return
     assert kind.from_texts([argument.removeprefix(f"{setting.flag}=") for argument in arguments]) == value
 
@@ -165,15 +169,29 @@ def test_a_row_sets_its_field_and_no_other(setting: Setting) -> None:
 
 def _another(setting: Setting) -> Any:
     """Return a value that is right and is not the default."""
-    match setting.default_value:
-        case DeviceMode():
-            return DeviceMode.OFF
-        case int() | float() as number:
-            return number + 1 if setting.name != "chunk_bytes" else number - 1
-        case Path():
-            return Path(__file__).parent
-        case _:
+    default, kind = setting.default_value, setting.kind
+    here = Path(__file__)
+    match kind:
+        case Switch():
+            return not default
+        case Choice():
+            return next(option for option in kind.options if option != default)
+        case Seconds():
+            return default + 1
+        case Number() | Bytes():
+            return default + 1 if default < kind.high else default - 1
+        case Folder():
+            return here.parent
+        case ExistingFile():
+            return here
+        case NewFile():
+            return here.with_name("new")
+        case Address():
             return "127.0.0.1:1"
+        case Text():
+            return "http://127.0.0.1:1"
+        case _:
+            raise AssertionError(kind)
 
 
 def test_an_option_prevails_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
@@ -336,7 +354,7 @@ def test_help_has_every_setting_under_its_heading(monopath: Monopath) -> None:
     places = [shown.index(f"\n{group}:\n") for group in Group]
     assert places == sorted(places)
     for setting in SETTINGS:
-        assert f"  {setting.flag} {setting.kind.metavar}" in shown
+        assert re.search(f"^  {setting.flag}( |$)", shown, re.MULTILINE)
         assert f"env var: {setting.variable}; default: {setting.default_shown}]" in " ".join(shown.split())
 
 

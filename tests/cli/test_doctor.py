@@ -28,7 +28,8 @@ from tests.support.processes import SOURCE_PATHS, ServerProcess, run_monopath
 
 GIB = 1 << 30
 SUBJECTS = (
-    "address python monopath server pillow arithmetic kernel processor cores memory shared-memory descriptors gpu"
+    "address python monopath server event-loop pillow arithmetic kernel "
+    "processor cores memory shared-memory descriptors gpu"
 )
 ONE_GPU = (CudaDeviceFacts(0, "GPU-a", "NVIDIA A", 80 * GIB),)
 

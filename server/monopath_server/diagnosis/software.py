@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import platform
 import sys
 import time
@@ -61,6 +61,12 @@ def package_findings() -> Findings:
         return
     versions = ", ".join(f"{package} {metadata.version(package)}" for package in ("numba", "llvmlite"))
     yield Finding("server", Level.OK, f"installed, with {versions}")
+    if importlib.util.find_spec("uvloop") is None:
+        yield Finding(
+            "event loop", Level.WARNING, "asyncio's own", "pip install uvloop: small images are answered faster"
+        )
+    else:
+        yield Finding("event loop", Level.OK, f"uvloop {metadata.version('uvloop')}")
     yield from _pillow_findings()
 
 

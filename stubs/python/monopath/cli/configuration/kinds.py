@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from monopath.cli.configuration.toml import toml_text
 
-__all__ = ["Bytes", "Choice", "Kind", "Names", "Number", "Seconds", "Switch", "exact_bytes_text"]
+__all__ = ["Bytes", "Choice", "Kind", "Names", "Number", "Seconds", "Switch", "Text", "exact_bytes_text"]
 
 ValueT = TypeVar("ValueT")
 ChoiceT = TypeVar("ChoiceT", bound=enum.StrEnum)
@@ -226,6 +226,30 @@ class Switch(Kind[bool]):
 
     def to_arguments(self, flag: str, value: bool) -> list[str]:
         return [flag if value else f"--no-{flag.removeprefix('--')}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Kind[str]):
+    """A text of some form."""
+
+    metavar: str
+    pattern: str
+    """A regular expression that all of it matches."""
+    expected: str
+    """The form in words: `http://host:port`."""
+
+    def from_text(self, text: str) -> str:
+        if re.fullmatch(self.pattern, text) is None:
+            raise ValueError(f"expected {self.expected}, got {text!r}")
+        return text
+
+    def from_toml(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"expected {self.expected}, got {toml_text(value)}")
+        return self.from_text(value)
+
+    def to_toml(self, value: str) -> str:
+        return toml_text(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,15 +29,19 @@ class Address(Kind[str]):
     """Where to listen: `host:port` or `unix:/path`. Of several processes each has the next port, or a numbered path."""
 
     metavar = "ADDRESS"
+    may_be_socket: bool = True
+    """`unix:/path` will do."""
 
     def from_text(self, text: str) -> str:
+        if not self.may_be_socket and text.startswith("unix:"):
+            raise ValueError(f"expected host:port, got {text!r}")
         if fault := address_fault(text):
             raise ValueError(f"{fault}, got {text!r}")
         return text
 
     def from_toml(self, value: object) -> str:
         if not isinstance(value, str):
-            raise ValueError(f"expected host:port or unix:/path, got {toml_text(value)}")
+            raise ValueError(f"expected an address such as 127.0.0.1:50051, got {toml_text(value)}")
         return self.from_text(value)
 
     def to_toml(self, value: str) -> str:
