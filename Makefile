@@ -74,6 +74,10 @@ format: $(DEVELOPMENT) ## Format the code and the contract.
 generate: $(TOOLCHAIN) ## Make the Python stubs from the contract.
 	@protos/generate.sh stubs/python
 
+.PHONY: settings-table
+settings-table: $(RUNTIME) ## Write README's table of settings anew.
+	@$(BIN)/python -m monopath.cli.configuration.readme README.md
+
 .PHONY: baseline
 baseline: $(DEVELOPMENT) ## Make the present contract the released one. Only when a release is cut.
 	@cd protos && ../$(BIN)/buf build --output baseline.binpb

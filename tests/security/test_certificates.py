@@ -33,9 +33,9 @@ def stranger() -> Authority:
     return Authority()
 
 
-def tls_settings(folder: Path, pair: CertificatePair, client_ca: Path | None = None) -> SecuritySettings:
+def tls_settings(folder: Path, pair: CertificatePair, client_ca_file: Path | None = None) -> SecuritySettings:
     certificate, private_key = pair.write(folder)
-    return SecuritySettings(certificate_file=certificate, private_key_file=private_key, client_ca_file=client_ca)
+    return SecuritySettings(certificate_file=certificate, private_key_file=private_key, client_ca_file=client_ca_file)
 
 
 @asynccontextmanager
@@ -119,7 +119,7 @@ async def test_plaintext_is_not_talked_to_a_server_with_tls(tmp_path: Path, auth
 async def test_with_a_client_authority_only_its_clients_are_let_in(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, authority: Authority, stranger: Authority
 ) -> None:
-    security = tls_settings(tmp_path, authority.pair(), authority.write(tmp_path))
+    security = tls_settings(tmp_path, authority.pair(), client_ca_file=authority.write(tmp_path))
     known, unknown = authority.pair("gateway.example"), stranger.pair("gateway.example")
     async with running_server(quick_settings(security=security)) as address:
         for credentials in (

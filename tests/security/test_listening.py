@@ -156,7 +156,8 @@ async def test_grpcs_counters_can_be_asked_for_where_that_was_asked_for(channelz
 @pytest.mark.asyncio
 async def test_beyond_this_host_a_server_with_tls_listens(tmp_path: Path) -> None:
     authority = Authority()
-    security = SecuritySettings(*authority.pair().write(tmp_path))
+    certificate, private_key = authority.pair().write(tmp_path)
+    security = SecuritySettings(certificate_file=certificate, private_key_file=private_key)
     async with running_server(quick_settings(address=ANYWHERE, security=security)) as address:
         _, _, port = address.rpartition(":")
         credentials = grpc.ssl_channel_credentials(authority.certificate)

@@ -16,7 +16,7 @@ __all__ = ["ChannelOption", "Target", "channel_options", "channel_target", "name
 
 ChannelOption: TypeAlias = tuple[str, str | int]
 Target: TypeAlias = str | Sequence[str]
-"""A gRPC name ("host:port", "unix:/path", "dns:///name:port"), or several addresses "ip:port" of one family."""
+"""A gRPC name ("host:port", "unix:/path", "dns:///name:port"), or several addresses, "ip:port" or "unix:/path"."""
 
 _MAX_CHUNK_BYTES = 1 << 20
 _RECEIVE_SLACK_BYTES = 1 << 16
@@ -35,10 +35,11 @@ def channel_target(target: Target) -> str:
     families = {_family(address) for address in target}
     if len(families) != 1 or None in families:
         raise ValueError(
-            f"Expected several addresses as ip:port, all of IPv4 or all of IPv6, got {list(target)}; "
+            f"Expected several addresses as ip:port, all of IPv4 or all of IPv6, or unix:/path, got {list(target)}; "
             'give names that a name server knows as "dns:///name:port"'
         )
-    return f"{families.pop()}:{','.join(target)}"
+    family = families.pop()
+    return f"{family}:{','.join(address.removeprefix('unix:') for address in target)}"
 
 
 def names_replicas(target: Target) -> bool:
@@ -86,6 +87,8 @@ def channel_options(
 
 
 def _family(address: str) -> str | None:
+    if address.startswith("unix:"):
+        return "unix"
     host, _, port = address.rpartition(":")
     try:
         version = ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).version
