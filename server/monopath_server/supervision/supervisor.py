@@ -105,8 +105,7 @@ class Supervisor:
         if index:
             # The first one compiles the kernels for all, and says alone what is wrong with all.
             await self._first_is_ready.wait()
-        plan, quick_deaths = self._plans[index], 0
-        address = plan.address
+        address, was_ready, quick_deaths = self._plans[index].address, False, 0
         while not self._stopping.is_set():
             started_seconds = asyncio.get_running_loop().time()
             pid, code = await self._run_once(index, address)
@@ -114,10 +113,12 @@ class Supervisor:
                 self._note_end(index, code)
                 return
             lived_seconds = asyncio.get_running_loop().time() - started_seconds
-            if index not in self._running:
+            if (ran := self._running.pop(index, None)) is not None:
+                # The port that was found: clients know it by now.
+                address, was_ready = ran.address, True
+            if not was_ready:
                 self._fail(code, "Process %d cannot start (%s)", index, ending_text(code))
                 return
-            address = self._running[index].address
             quick_deaths = quick_deaths + 1 if lived_seconds < self._policy.quick_seconds else 0
             who = f"Process {index} at {address} (pid {pid}) ended with {ending_text(code)}"
             if quick_deaths >= self._policy.max_quick_deaths:
