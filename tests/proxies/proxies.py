@@ -29,10 +29,10 @@ class Ports:
     admin: int
 
     @staticmethod
-    def free() -> Ports:
-        """Ports that nobody uses at the moment."""
+    def free(cpu: tuple[int, int] | None = None) -> Ports:
+        """Ports that nobody uses at the moment, and those of a CPU pool where there is one."""
         listen, first, second, cuda, admin = free_ports(5)
-        return Ports(listen, (first, second), cuda, admin)
+        return Ports(listen, cpu or (first, second), cuda, admin)
 
     @property
     def shipped(self) -> dict[int, int]:

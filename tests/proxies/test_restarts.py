@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import signal
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 
 from monopath import AsyncClient, Item, RawImage, Result
 from tests.clients.drivers import ARGUMENTS
-from tests.proxies.proxies import Ports, ProxyKind, running_proxy
+from tests.proxies.proxies import Ports, ProxyKind, free_ports, running_proxy
 from tests.support.footprint import until
 from tests.support.processes import Finished, ServerProcess, serving
 
@@ -31,41 +31,42 @@ def _image(index: int) -> Item:
     return Item(RawImage(PIXELS[:height], "RGB8"), label=str(height))
 
 
-@dataclass
 class Replicas:
     """Two servers, each at an address of its own that its successor takes over."""
 
-    ports: tuple[int, int]
-    _stack: contextlib.ExitStack
-    _servers: list[ServerProcess] = field(default_factory=list)
-
-    async def start(self) -> None:
-        """Start both."""
-        self._servers = list(await asyncio.gather(*map(self._start, self.ports)))
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        """Start both; they end with the stack."""
+        first, second = free_ports(2)
+        self.ports = (first, second)
+        self._stack = stack
+        with futures.ThreadPoolExecutor(2) as pool:
+            self._servers = list(pool.map(self._start, self.ports))
 
     async def restart(self, index: int) -> Finished:
         """End one with SIGTERM, and start its successor. Returns what became of the first."""
         finished = await asyncio.to_thread(self._servers[index].stop)
-        self._servers[index] = await self._start(self.ports[index])
+        self._servers[index] = await asyncio.to_thread(self._start, self.ports[index])
         return finished
 
     def kill(self, index: int) -> None:
         """End one with SIGKILL."""
         self._servers[index].send_signal(signal.SIGKILL)
+        self._servers[index].wait()
 
-    async def _start(self, port: int) -> ServerProcess:
+    def revive(self, index: int) -> None:
+        """Start one again that was killed."""
+        self._servers[index] = self._start(self.ports[index])
+
+    def _start(self, port: int) -> ServerProcess:
         arguments = ("--address", f"127.0.0.1:{port}", "--cuda", "off", "--workers", "1", "--grace", "20")
-        return await asyncio.to_thread(self._stack.enter_context, serving(*arguments))
+        return self._stack.enter_context(serving(*arguments))
 
 
-@contextlib.asynccontextmanager
-async def _running(kind: ProxyKind, folder: Path) -> AsyncIterator[tuple[str, Replicas]]:
-    ports = Ports.free()
+@pytest.fixture(scope="module")
+def replicas() -> Iterator[Replicas]:
+    """Two running servers for all tests of this module: each start takes seconds."""
     with contextlib.ExitStack() as stack:
-        replicas = Replicas(ports.cpu, stack)
-        await replicas.start()
-        async with running_proxy(kind, ports, folder) as proxy:
-            yield proxy.address, replicas
+        yield Replicas(stack)
 
 
 class Load:
@@ -109,9 +110,9 @@ class Load:
 
 
 @pytest.mark.asyncio
-async def test_a_rolling_restart_loses_and_repeats_nothing(kind: ProxyKind, tmp_path: Path) -> None:
-    async with _running(kind, tmp_path) as (address, replicas):
-        load = Load(address)
+async def test_a_rolling_restart_loses_and_repeats_nothing(kind: ProxyKind, replicas: Replicas, tmp_path: Path) -> None:
+    async with running_proxy(kind, Ports.free(replicas.ports), tmp_path) as proxy:
+        load = Load(proxy.address)
         await load.flow(50)
         for index in (0, 1):
             assert (await replicas.restart(index)).exit_code == 0
@@ -121,11 +122,14 @@ async def test_a_rolling_restart_loses_and_repeats_nothing(kind: ProxyKind, tmp_
 
 
 @pytest.mark.asyncio
-async def test_a_killed_replica_costs_no_result(kind: ProxyKind, tmp_path: Path) -> None:
-    async with _running(kind, tmp_path) as (address, replicas):
-        load = Load(address)
-        await load.flow(50)
-        replicas.kill(0)
-        await load.flow(100)
-        await load.finish()
-        load.check_all_once()
+async def test_a_killed_replica_costs_no_result(kind: ProxyKind, replicas: Replicas, tmp_path: Path) -> None:
+    try:
+        async with running_proxy(kind, Ports.free(replicas.ports), tmp_path) as proxy:
+            load = Load(proxy.address)
+            await load.flow(50)
+            await asyncio.to_thread(replicas.kill, 0)
+            await load.flow(100)
+            await load.finish()
+            load.check_all_once()
+    finally:
+        await asyncio.to_thread(replicas.revive, 0)

@@ -18,7 +18,7 @@ from monopath._channel import channel_options
 from monopath_server.settings import DeviceMode, Settings
 from tests.clients.drivers import ARGUMENTS
 from tests.clients.fake_server import Servicer, answering, serving
-from tests.proxies.proxies import NGINX, Ports, ProxyKind, running_proxy
+from tests.proxies.proxies import NGINX, Ports, ProxyKind, free_ports, running_proxy
 from tests.support.footprint import until
 from tests.support.processes import SOURCE_PATHS
 from tests.support.server import quick_settings
@@ -186,8 +186,8 @@ async def test_an_html_page_instead_of_a_status_does_not_end_the_client(tmp_path
 
     with contextlib.ExitStack() as server:
         address = server.enter_context(serving(Servicer(answering())))
-        ports = Ports.free()
-        ports = replace(ports, cpu=(int(address.rpartition(":")[2]), ports.cpu[1]))
+        [nobody] = free_ports(1)
+        ports = Ports.free((int(address.rpartition(":")[2]), nobody))
         async with running_proxy(NGINX, ports, tmp_path, with_html) as proxy:
             client = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-W", "error", "-c", CLIENT, proxy.address),
