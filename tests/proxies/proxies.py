@@ -7,13 +7,14 @@ import contextlib
 import importlib.util
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ENVOY", "NGINX", "PROXIES", "Ports", "ProxyKind", "RunningProxy", "free_ports", "running_proxy"]
+from tests.support.ports import free_ports
+
+__all__ = ["ENVOY", "NGINX", "PROXIES", "Ports", "ProxyKind", "RunningProxy", "running_proxy"]
 
 DEPLOY = Path(__file__).parents[2] / "server" / "deploy"
 START_SECONDS = 30.0
@@ -170,12 +171,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody uses at the moment."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]

@@ -18,8 +18,9 @@ from monopath._channel import channel_options
 from monopath_server.settings import DeviceMode, Settings
 from tests.clients.drivers import ARGUMENTS
 from tests.clients.fake_server import Servicer, answering, serving
-from tests.proxies.proxies import NGINX, Ports, ProxyKind, free_ports, running_proxy
+from tests.proxies.proxies import NGINX, Ports, ProxyKind, running_proxy
 from tests.support.footprint import until
+from tests.support.ports import free_ports
 from tests.support.processes import SOURCE_PATHS
 from tests.support.server import quick_settings
 from tests.support.stream import (
