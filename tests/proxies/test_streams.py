@@ -51,7 +51,6 @@ class Pools:
     """A proxy before a CPU pool of one server and a CUDA pool of another, all in this event loop but the proxy."""
 
     cpu: Rig
-    cuda: Rig
     channel: grpc.aio.Channel
     """To the proxy, with the client's own options."""
 
@@ -70,11 +69,11 @@ async def running_pools(kind: ProxyKind, folder: Path, cuda: DeviceMode = Device
     cuda_settings = replace(_settings(ports.cuda, CUDA_ITEMS), cuda=cuda)
     async with (
         running_rig(cpu_settings) as cpu,
-        running_rig(cuda_settings) as gpu,
+        running_rig(cuda_settings),
         running_proxy(kind, ports, folder) as proxy,
         grpc.aio.insecure_channel(proxy.address, channel_options()) as channel,
     ):
-        yield Pools(cpu, gpu, channel)
+        yield Pools(cpu, channel)
 
 
 def _settings(port: int, max_unfinished_items: int) -> Settings:
