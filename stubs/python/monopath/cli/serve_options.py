@@ -64,8 +64,8 @@ CudaOption: TypeAlias = Annotated[
     typer.Option(
         envvar="MONOPATH_CUDA",
         help="Where the path DEFERRED_CUDA makes features. auto: on CUDA devices, if any; required: the same, and "
-        "without any the server does not start; off: nowhere, and CUDA is not looked for; interpreter: on the CPU, very "
-        "slowly, for tests.",
+        "without any the server does not start; off: nowhere, and CUDA is not looked for; interpreter: on the CPU, "
+        "very slowly, for tests.",
     ),
 ]
 ReadyFileOption: TypeAlias = Annotated[
