@@ -20,6 +20,9 @@ __all__ = ["AddressError", "Server"]
 
 logger = logging.getLogger(__name__)
 
+_NO_AGE = 2**31 - 1
+"""gRPC's own value."""
+
 
 class AddressError(OSError):
     """The server cannot listen at its address."""
@@ -102,6 +105,7 @@ class Server:
 
 
 def _options(settings: Settings) -> list[tuple[str, int]]:
+    connection_age_ms = int(settings.max_stream_age_seconds * 1000 / 2) or _NO_AGE
     return [
         ("grpc.max_receive_message_length", settings.max_request_bytes),
         # A second server on the same port must fail loudly instead of sharing it.
@@ -115,4 +119,8 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         # A proxy that pushes back leaves pings unanswered; the defaults then kill its connection.
         ("grpc.http2.ping_timeout_ms", 300_000),
         ("grpc.keepalive_timeout_ms", 300_000),
+        # A client asks its name server again only when it makes a connection: without an age it never learns of a new
+        # replica. Streams are left alone (there is no grace for them); a stream that is asked to move finds a new
+        # connection.
+        ("grpc.max_connection_age_ms", min(connection_age_ms, _NO_AGE)),
     ]

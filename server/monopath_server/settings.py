@@ -24,6 +24,8 @@ class DeviceMode(enum.StrEnum):
 
     AUTO = enum.auto()
     """On the CUDA devices that are found; without any, the path is refused."""
+    REQUIRED = enum.auto()
+    """On the CUDA devices that are found; without any, the server does not start."""
     OFF = enum.auto()
     """Nowhere: CUDA is not even looked for, and no CUDA context is ever made."""
     INTERPRETER = enum.auto()

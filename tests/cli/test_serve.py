@@ -149,6 +149,13 @@ def test_wrong_options_end_with_exit_code_2(monopath: Monopath, arguments: list[
     assert complaint in done.stderr
 
 
+def test_a_server_that_requires_a_gpu_does_not_start_without_one() -> None:
+    done = run_monopath("serve", "--cuda", "required", environment={"CUDA_VISIBLE_DEVICES": ""})
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("This installation cannot serve: Expected a CUDA device, got none: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_limits_reach_the_server(tmp_path: Path) -> None:
     with (
         serving("--address", f"unix:{tmp_path / 'socket'}", "--max-image-side", "100", *NO_CUDA) as server,

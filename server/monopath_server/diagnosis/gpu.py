@@ -26,7 +26,9 @@ def gpu_findings(settings: Settings, root: Path = Path("/")) -> Findings:
             yield Finding("gpu", Level.OK, "switched off (--cuda off): DEFERRED_CUDA is refused")
         case DeviceMode.INTERPRETER:
             yield Finding("gpu", Level.WARNING, "Triton's interpreter", "--cuda auto: this is for tests, and very slow")
-        case DeviceMode.AUTO:
+        case DeviceMode.REQUIRED if not (required := probe_cuda()).available:
+            yield Finding("gpu", Level.PROBLEM, f"required, and missing: {'; '.join(required.missing)}", _NEEDS)
+        case DeviceMode.AUTO | DeviceMode.REQUIRED:
             yield from _probe_findings(probe_cuda(), has_hardware=any((root / "dev").glob("nvidia[0-9]*")))
 
 

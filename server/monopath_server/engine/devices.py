@@ -60,6 +60,9 @@ class Devices:
             on_health: Told, in any thread, when a device's thread was found dead and when it runs again.
             max_shared_bytes: Memory of each device for features that stay there; 0: none.
             make_driver: Makes what stands for the driver in tests, for the interpreter too.
+
+        Raises:
+            RuntimeError: no device where one is required, with what is missing.
         """
         self._settings = settings
         self._on_health = on_health
@@ -74,6 +77,10 @@ class Devices:
                 self._add(DeviceInfo("interpreter", "Triton's interpreter", 0), None)
             case DeviceMode.AUTO:
                 self._find()
+            case DeviceMode.REQUIRED:
+                self._find()
+                if not self._slots:
+                    raise RuntimeError(f"Expected a CUDA device, got none: {self.missing}")
 
     @property
     def missing(self) -> str:

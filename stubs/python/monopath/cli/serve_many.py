@@ -73,8 +73,8 @@ def run_processes(resolution: Resolution, plans: Sequence[ReplicaPlan], announce
 def _devices(resolution: Resolution, names: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
     if resolution["processes"] != 1:
         raise UserFault("Expected --processes or --devices, got both: --devices has a process for each device")
-    if resolution["cuda"] != "auto":
-        raise UserFault(f"--devices: expected --cuda auto, got {resolution['cuda']}")
+    if resolution["cuda"] not in ("auto", "required"):
+        raise UserFault(f"--devices: expected --cuda auto or required, got {resolution['cuda']}")
     try:
         return visible_devices(names, probe_cuda(), environment)
     except ValueError as error:

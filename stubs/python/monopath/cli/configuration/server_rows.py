@@ -53,8 +53,9 @@ SERVER_ROWS: Final = (
     Setting(
         "cuda",
         Choice(DeviceMode),
-        "Where the path DEFERRED_CUDA makes features. auto: on CUDA devices, if any; off: nowhere, and CUDA is not "
-        "looked for; interpreter: on the CPU, very slowly, for tests.",
+        "Where the path DEFERRED_CUDA makes features. auto: on CUDA devices, if any; required: the same, and without "
+        "any the server does not start; off: nowhere, and CUDA is not looked for; interpreter: on the CPU, very "
+        "slowly, for tests.",
         Group.SERVER,
         sets="cuda",
     ),
