@@ -52,10 +52,17 @@ from monopath.cli.serve_options import (
     ReadyFileOption,
     WorkersOption,
 )
+from monopath.cli.telemetry_options import (
+    LogFormatOption,
+    MetricsAddressOption,
+    OtlpEndpointOption,
+    telemetry_settings,
+)
 from monopath.cli.values import PresetFile
 from monopath_server import __version__
 from monopath_server.media.limits import ImageLimits
 from monopath_server.settings import Settings
+from monopath_server.telemetry.logs import LogFormat, configure_logging
 
 if TYPE_CHECKING:
     from monopath_server.processors.family import ProcessorConfig
@@ -70,6 +77,9 @@ def serve(
     cuda: CudaOption = DEFAULTS.cuda,
     ready_file: ReadyFileOption = None,
     log_level: LogLevelOption = LogLevel.WARNING,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    metrics_address: MetricsAddressOption = None,
+    otlp_endpoint: OtlpEndpointOption = None,
     grace: GraceOption = DEFAULTS.grace_seconds,
     lame_duck: LameDuckOption = DEFAULTS.lame_duck_seconds,
     max_image_bytes: ImageBytesOption = DEFAULTS.image_limits.max_encoded_bytes,
@@ -101,9 +111,7 @@ def serve(
     Writes one line with its address when it is ready. On a signal it finishes what it accepted and ends with exit code
     0; a second signal ends it at once. Exit code 1: it cannot listen at the address; 2: a wrong option or preset file.
     """
-    logging.basicConfig(
-        level=log_level.value.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    configure_logging(log_level.value, log_format)
     presets = {**DEFAULTS.presets, **_read_presets(preset or [])}
     _check_ready_file(ready_file)
     check_address(address)
@@ -135,6 +143,7 @@ def serve(
         max_stream_age_seconds=max_stream_age,
         lame_duck_seconds=lame_duck,
         grace_seconds=grace,
+        telemetry=telemetry_settings(metrics_address, otlp_endpoint),
         presets=presets,
     )
     with _ready_announcer(ready_file) as on_ready:
