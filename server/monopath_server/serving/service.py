@@ -140,11 +140,12 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         stream = StreamFacts(next(self._stream_ids), path.method, path.name, context.peer())
         CURRENT_STREAM.set(stream)
         watch = StreamWatch(self._observer, stream)
-        # gRPC's types know only messages; the handlers take serialised ones as well.
-        write = cast("Callable[[ResponseT | bytes], Awaitable[None]]", context.write)
-        session = StreamSession(path, opener, aiter(requests), write, self._settings, self._budget, watch)
+        session: StreamSession[ResponseT] | None = None
         try:
             self._check_welcome()
+            # gRPC's types know only messages; the handlers take serialised ones as well.
+            write = cast("Callable[[ResponseT | bytes], Awaitable[None]]", context.write)
+            session = StreamSession(path, opener, aiter(requests), write, self._settings, self._budget, watch)
             self._sessions.add(session)
             self._all_left.clear()
             await session.run()
@@ -152,7 +153,8 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         except Exception as error:
             await _fail(stream, context, as_stream_fault(error))
         finally:
-            self._sessions.discard(session)
+            if session is not None:
+                self._sessions.discard(session)
             if not self._sessions:
                 self._all_left.set()
             watch.ended()

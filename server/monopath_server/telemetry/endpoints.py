@@ -1,4 +1,4 @@
-"""The HTTP port for operators: `/metrics`, `/readyz`, `/livez`. In threads of its own: a busy server is answered for."""
+"""The HTTP port for operators: `/metrics`, `/readyz`, `/livez`, in threads of its own, for when a server is busy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ SILENT_SECONDS = 10.0
 POLL_SECONDS = 0.1
 """How often the thread looks whether it is to end."""
 logger = logging.getLogger(__name__)
-_TEXT = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")]
 
 
 class Endpoints:
@@ -52,30 +51,22 @@ class Endpoints:
         self._server.server_close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        try:
-            return self._answer_path(environ, start_response)
-        except Exception:
-            logger.exception("A request for %r failed", environ["PATH_INFO"])
-            start_response("500 Internal Server Error", _TEXT)
-            return [b"The server's log has the details\n"]
-
-    def _answer_path(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        match environ["PATH_INFO"]:
-            case "/metrics":
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            try:
                 answer: Iterable[bytes] = self._metrics(environ, start_response)
                 return answer
-            case "/livez":
-                start_response("200 OK", _TEXT)
-                return [b"alive\n"]
-            case "/readyz" if self._is_ready():
-                start_response("200 OK", _TEXT)
-                return [b"ready\n"]
-            case "/readyz":
-                start_response("503 Service Unavailable", _TEXT)
-                return [b"not ready\n"]
-            case _:
-                start_response("404 Not Found", _TEXT)
-                return [b"Expected /metrics, /readyz or /livez\n"]
+            except Exception as error:
+                logger.error("The metrics could not be read", exc_info=error)
+                status, text = "500 Internal Server Error", "The server's log has the details"
+        elif path == "/livez":
+            status, text = "200 OK", "alive"
+        elif path == "/readyz":
+            status, text = ("200 OK", "ready") if self._is_ready() else ("503 Service Unavailable", "not ready")
+        else:
+            status, text = "404 Not Found", "Expected /metrics, /readyz or /livez"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
+        return [f"{text}\n".encode()]
 
 
 class _Handler(WSGIRequestHandler):
