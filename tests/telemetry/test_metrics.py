@@ -274,10 +274,10 @@ async def test_the_readme_has_every_metric_with_its_type_and_labels(monkeypatch:
         assert await stream.finish() == "OK"
         values = (await scrape(gpu.rig.server)).values
     served: dict[str, tuple[str, frozenset[str]]] = {}
-    for name, labels in values:
+    for name, pairs in values:
         if not name.startswith("monopath_"):
             continue
-        names = frozenset(label for label, _ in labels)
+        names = frozenset(label for label, _ in pairs)
         if name.endswith("_bucket"):
             served[name.removesuffix("_bucket")] = ("histogram", names - {"le"})
         elif name.removesuffix("_count").removesuffix("_sum") not in served:

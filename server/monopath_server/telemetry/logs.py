@@ -80,6 +80,10 @@ class _TextFormatter(logging.Formatter):
         fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
         return super().formatMessage(record) + fields.translate(_CONTROL)
 
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is the base class's
+        # No line of it begins as a record does.
+        return "\n".join(f"  {line.translate(_CONTROL)}" for line in super().formatException(ei).splitlines())
+
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:

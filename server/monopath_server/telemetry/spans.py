@@ -11,6 +11,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -24,20 +25,23 @@ import monopath_server
 from monopath_server.faults import ItemReason
 from monopath_server.observer import ItemFacts, Observer, StreamFacts
 
-__all__ = ["SpanObserver", "otlp_provider"]
+__all__ = ["SpanObserver", "otlp_observer"]
 
 MAX_WAITING_SPANS = 4096
 """Items beyond are left out of the traces."""
+SENDING_SECONDS = 2.0
+"""How long a server that stops waits for the collector."""
 logger = logging.getLogger(__name__)
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
-def otlp_provider(endpoint: str) -> TracerProvider:
+def otlp_observer(endpoint: str) -> SpanObserver:
     """Send spans to a collector. What `OTEL_*` variables say of names, samplers, headers and batches holds."""
     own = Resource.create({"service.name": "monopath", "service.version": monopath_server.__version__})
     provider = TracerProvider(resource=own.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
-    return provider
+    exporter = OTLPSpanExporter(endpoint=endpoint)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return SpanObserver(provider, exporter.shutdown)
 
 
 class SpanObserver(Observer):
@@ -45,8 +49,10 @@ class SpanObserver(Observer):
 
     watches_items = True
 
-    def __init__(self, provider: TracerProvider) -> None:
+    def __init__(self, provider: TracerProvider, give_up: Callable[[], None] = lambda: None) -> None:
+        """`give_up` has whatever is being sent dropped."""
         self._provider = provider
+        self._give_up = give_up
         self._tracer = provider.get_tracer("monopath", monopath_server.__version__)
         self._ended: queue.SimpleQueue[tuple[StreamFacts, ItemFacts] | None] = queue.SimpleQueue()
         self._has_dropped = False
@@ -61,10 +67,14 @@ class SpanObserver(Observer):
             logger.warning("Items end faster than spans are made: some are left out of the traces from now on")
 
     def close(self) -> None:
-        """Make and send what is left. Takes as long as the collector does; not for the event loop."""
+        """Make and send what is left, within a bound. Not for the event loop."""
         self._ended.put(None)
         self._thread.join()
+        # The library would try for half a minute to reach a collector that is gone.
+        impatience = threading.Timer(SENDING_SECONDS, self._give_up)
+        impatience.start()
         self._provider.shutdown()
+        impatience.cancel()
 
     def _run(self) -> None:
         while (ended := self._ended.get()) is not None:

@@ -36,7 +36,7 @@ class Telemetry:
         if settings.otlp_endpoint is not None:
             from monopath_server.telemetry import spans as tracing
 
-            spans = tracing.SpanObserver(tracing.otlp_provider(settings.otlp_endpoint))
+            spans = tracing.otlp_observer(settings.otlp_endpoint)
             self._closing.callback(spans.close)
             observers.append(spans)
         self.observer = _one(observers)

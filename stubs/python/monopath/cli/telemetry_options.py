@@ -51,7 +51,8 @@ def telemetry_settings(metrics_address: str | None, otlp_endpoint: str | None) -
         UserFault: one of them is wrong, its library is not installed, or the address cannot be listened at.
     """
     if metrics_address is not None:
-        if metrics_address.startswith("unix:"):
+        host, _, port = metrics_address.rpartition(":")
+        if not host or not port.isdigit() or metrics_address.startswith("unix:"):
             raise UserFault(f"--metrics-address: expected host:port, got {metrics_address}")
         _check_installed("--metrics-address", "prometheus_client", "server")
         check_address(metrics_address)
