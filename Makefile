@@ -98,7 +98,7 @@ $(RUNTIME): .venv/bin/python pyproject.toml constraints.txt
 
 $(DEVELOPMENT): $(RUNTIME)
 	@echo "Installing what the tests need into .venv"
-	@$(PIP) --editable '.[server,cuda]' --group dev
+	@$(PIP) --editable '.[server,cuda,telemetry]' --group dev
 	@touch $@
 
 # The stubs are made by old releases, pinned here, because generated code refuses to run on anything older than what made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import grpc
 import pytest
 
 from monopath_server.app import AddressError, Server
@@ -14,7 +15,7 @@ from monopath_server.telemetry.settings import TelemetrySettings
 from tests.support.footprint import until
 from tests.support.metrics import fetch, metered_settings, scrape
 from tests.support.server import quick_settings
-from tests.support.stream import running_rig
+from tests.support.stream import Rig, running_rig
 
 
 async def statuses(server: Server) -> tuple[int, int]:
@@ -34,7 +35,7 @@ async def test_a_server_is_ready_once_it_is_warm_and_no_more_when_it_drains_but_
         await warm.wait()
 
     monkeypatch.setattr(Engines, "warm_up", slow_warm_up)
-    server = Server(metered_settings(lame_duck_seconds=0.5))
+    server = Server(metered_settings())
     starting = asyncio.create_task(server.start())
     await until(lambda: server.telemetry.metrics_address is not None, "the port for operators")
     assert await statuses(server) == (503, 200)
@@ -42,10 +43,13 @@ async def test_a_server_is_ready_once_it_is_warm_and_no_more_when_it_drains_but_
     warm.set()
     await starting
     assert await statuses(server) == (200, 200)
-    stopping = asyncio.create_task(server.stop())
-    await until(lambda: not server._health.is_ready, "the lame duck")
-    assert await statuses(server) == (503, 200)
-    await stopping
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        stream = await Rig(server, channel).open()
+        stopping = asyncio.create_task(server.stop())
+        await stream.read_until("goaway")
+        assert await statuses(server) == (503, 200)
+        assert await stream.finish() == "OK"
+        await stopping
     with pytest.raises(ConnectionRefusedError):
         await fetch(server, "/livez")
 

@@ -249,14 +249,17 @@ async def test_batches_and_the_memory_of_a_device_are_seen(monkeypatch: pytest.M
 
 @pytest.mark.asyncio
 async def test_the_builds_versions_readiness_and_draining_are_told() -> None:
-    async with running_rig(metered_settings(lame_duck_seconds=0.5)) as rig:
+    async with running_rig(metered_settings()) as rig:
         running = await scrape(rig.server)
+        stream = await rig.open()
         stopping = asyncio.create_task(rig.server.stop())
-        await until(lambda: not rig.server._health.is_ready, "the lame duck")
+        await stream.read_until("goaway")
         draining = await scrape(rig.server)
+        assert await stream.finish() == "OK"
         await stopping
     assert (running.value("monopath_ready"), running.value("monopath_draining")) == (1, 0)
     assert (draining.value("monopath_ready"), draining.value("monopath_draining")) == (0, 1)
+    assert draining.change(running, "monopath_goaways_total") == {"DRAINING": 1}
     [build] = [dict(labels) for name, labels in running.values if name == "monopath_build_info"]
     assert (build["version"], build["contract_version"]) == (monopath_server.__version__, CONTRACT_VERSION)
     assert running.value("process_open_fds") > 0
