@@ -123,6 +123,6 @@ async def test_capabilities_tell_what_there_is_and_why_the_rest_is_not() -> None
         "cuda_ipc": False,
     }
     assert {"JPEG", "PNG", "WEBP"} <= set(found.image_formats)
-    assert found.contract_version == "1.2.0"
+    assert found.contract_version == "1.3.0"
     assert found.limits.max_image_pixels > 0
     assert found.pillow_version

@@ -211,7 +211,8 @@ class RawStream:
             return None
         self.trace.received(response)
         self.events.append(response)
-        self._take(response)
+        for one in response.group.responses if response.WhichOneof("payload") == "group" else (response,):
+            self._take(one)
         return response
 
     async def read_until(self, arm: str, item_id: int | None = None) -> Any:

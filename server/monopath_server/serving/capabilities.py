@@ -19,7 +19,7 @@ from monopath_server.transforms.self_check import installed_resample_kernel
 
 __all__ = ["CONTRACT_VERSION", "capabilities"]
 
-CONTRACT_VERSION = "1.2.0"
+CONTRACT_VERSION = "1.3.0"
 
 
 def capabilities(settings: Settings, engines: Engines) -> service_pb2.GetCapabilitiesResponse:

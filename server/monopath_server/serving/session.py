@@ -19,6 +19,7 @@ from monopath_server.observer import StreamWatch
 from monopath_server.serving.accepted import AcceptedItems
 from monopath_server.serving.configs import OutputSettings, ResolvedProcessor
 from monopath_server.serving.events import ready_message
+from monopath_server.serving.groups import Grouped
 from monopath_server.serving.outbox import Outbox
 from monopath_server.serving.paths import PathMessages
 from monopath_server.serving.requests import Config, ItemHeader, Request, payload_of
@@ -122,7 +123,7 @@ class StreamSession(Generic[ResponseT]):
             asyncio.create_task(self._watch_age()),
         ]
         try:
-            async for response in outbox:
+            async for response in self._responses(outbox, opened.output):
                 await self._write(response)
             await asyncio.gather(reader, return_exceptions=True)
         finally:
@@ -197,6 +198,9 @@ class StreamSession(Generic[ResponseT]):
             self._break(as_stream_fault(error), items, outbox)
             await self._discard_input()
         self._end_input(items, outbox)
+
+    def _responses(self, outbox: Outbox[ResponseT | bytes], output: OutputSettings) -> AsyncIterator[ResponseT | bytes]:
+        return Grouped(outbox, self._path.group) if output.groups_responses else outbox
 
     def _handle(self, request: Request, opened: OpenedPath, items: AcceptedItems[ResponseT], *, has_room: bool) -> None:
         payload = payload_of(request)

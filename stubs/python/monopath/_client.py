@@ -16,6 +16,7 @@ from monopath._client_memory import ClientMemory
 from monopath._messages import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, InputT, PathAdapter
 from monopath._paths import DeferredCpu, DeferredCuda, Local, PathT
 from monopath._planning import PlanReply, SizeInput, plan_reply
+from monopath._reading import stream_method
 from monopath._status import Phase, error_of_status
 from monopath._stream import Stream
 from monopath.v1 import service_pb2, service_pb2_grpc
@@ -96,7 +97,7 @@ class Client:
         Raises TypeError or ValueError for arguments that cannot be; opening it raises StreamRefused for a config that
         the server refuses.
         """
-        return self._stream(DEFERRED_CPU, self._stub.StreamDeferredCpu, arguments)
+        return self._stream(DEFERRED_CPU, stream_method(self._channel, "StreamDeferredCpu"), arguments)
 
     def deferred_cuda(
         self, *, device_uuid: str = "", **arguments: Unpack[StreamArguments]
@@ -106,14 +107,15 @@ class Client:
         `device_uuid` is the GPU, as `capabilities` lists it; "" leaves the choice to the server. Raises as
         `deferred_cpu` does; a server without a GPU refuses the stream with the reason DEVICE_UNAVAILABLE.
         """
-        return self._stream(DEFERRED_CUDA, self._stub.StreamDeferredCuda, arguments, device_uuid=device_uuid)
+        method = stream_method(self._channel, "StreamDeferredCuda")
+        return self._stream(DEFERRED_CUDA, method, arguments, device_uuid=device_uuid)
 
     def local(self, **arguments: Unpack[StreamArguments]) -> Stream[Local, LocalFeatures]:
         """Return a stream of finished features that the server checks and converts. See `StreamArguments`.
 
         Raises as `deferred_cpu` does.
         """
-        return self._stream(LOCAL, self._stub.StreamLocal, arguments)
+        return self._stream(LOCAL, stream_method(self._channel, "StreamLocal"), arguments)
 
     def plan(self, sizes: Iterable[SizeInput], **arguments: Unpack[PlanArguments]) -> PlanReply:
         """Return geometry, token counts and encoder ranks of images from their sizes alone. See `PlanArguments`.

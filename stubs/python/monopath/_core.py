@@ -16,9 +16,10 @@ import grpc
 from monopath._enums import ResultOrder
 from monopath._errors import CallError, MonopathError, ProtocolError, StreamClosed, StreamMoved
 from monopath._leases import WriteAnytime
-from monopath._messages import AnyRequest, AnyResponse, InputT, Outgoing, read_response
+from monopath._messages import AnyRequest, InputT, Outgoing
 from monopath._opening import Opening, Room, Wish
 from monopath._paths import PathT
+from monopath._reading import Received, messages_of
 from monopath._session import Event, Session
 from monopath._status import Phase, error_code, error_of_failure, error_of_status
 
@@ -242,13 +243,11 @@ class StreamCore(Generic[PathT, InputT]):
             return []
         return [self.adapter.cancellation(wire_id) for wire_id in unanswered if wire_id is not None]
 
-    def receive(self, response: AnyResponse) -> Wish:
-        """Take a response. One that breaks the grammar is what the stream ends with."""
-        message = read_response(response)
-        if message is None:
-            return Wish.NOTHING
+    def receive(self, received: Received) -> Wish:
+        """Take what came as one message. What breaks the grammar is what the stream ends with."""
         try:
-            self._session.receive(message)
+            for message in messages_of(received):
+                self._session.receive(message)
         except MonopathError as error:
             self._fail(error)
             return Wish.CANCEL

@@ -9,8 +9,9 @@ import grpc
 
 from monopath._core import StreamCore
 from monopath._errors import CallError, ConnectionFailed, ProtocolError, StreamClosed
-from monopath._messages import AnyRequest, AnyResponse, InputT
+from monopath._messages import AnyRequest, InputT
 from monopath._paths import PathT
+from monopath._reading import Received
 from monopath._sync_call import StartSyncCall, SyncCall
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Link(Generic[PathT, InputT]):
         self._reading = True
         self.changed.release()
         status: grpc.RpcError | None = None
-        response: AnyResponse | None = None
+        response: Received | None = None
         try:
             response = call.read()
         except grpc.RpcError as error:

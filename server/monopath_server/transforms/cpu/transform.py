@@ -29,8 +29,9 @@ from monopath_server.transforms.pass_order import vertical_first
 
 __all__ = ["CpuTransform"]
 
-# Rows this large leave the caches anyway; storing past them saves reading them first.
-_STREAMED_FROM_BYTES: Final = 4 * 1024 * 1024
+# Rows this large leave the caches anyway; storing past them saves reading them first. Smaller ones gain more from the
+# caches than from that (`bench/LOG.md`).
+_STREAMED_FROM_BYTES: Final = 16 * 1024 * 1024
 _STREAM_ALIGNMENT_BYTES: Final = 16
 _NARROWEST_PX: Final = VERTICAL_BYTES // 4
 

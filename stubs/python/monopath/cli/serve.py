@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -152,12 +151,13 @@ def serve(
 
 def _run(settings: Settings, on_ready: Callable[[str], None]) -> None:
     try:
+        from monopath_server import event_loop
         from monopath_server.app import AddressError
         from monopath_server.run import run_server
     except ModuleNotFoundError as error:
         raise needs_server("`monopath serve`", error) from None
     try:
-        asyncio.run(run_server(settings, on_ready))
+        event_loop.run(run_server(settings, on_ready))
     except AddressError as error:
         raise UserFault(str(error), ExitCode.FAILED) from None
     except RuntimeError as error:
