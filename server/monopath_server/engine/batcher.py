@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import time
 from collections import deque
@@ -101,7 +102,8 @@ class Batcher:
         entry = _Entry(prepared, plan, rows, time.perf_counter_ns(), loop.create_future())
         self._waiting.append(entry)
         if self._pump is None:
-            self._pump = loop.create_task(self._run_all())
+            # Not in the context of this image, since its log is about all of them.
+            self._pump = loop.create_task(self._run_all(), context=contextvars.Context())
         try:
             return await asyncio.shield(entry.done)
         except asyncio.CancelledError:
