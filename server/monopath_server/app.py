@@ -7,14 +7,15 @@ import logging
 from typing import Self
 
 import grpc
-from grpc_health.v1 import health, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_health.v1 import health_pb2_grpc
 
 from monopath_server.engine.engines import Engines
 from monopath_server.serving.handlers import preprocessing_handlers
-from monopath_server.serving.health import SERVICE_NAME, Health
+from monopath_server.serving.health import Health
+from monopath_server.serving.listener import Listener
 from monopath_server.serving.service import PreprocessingServicer
 from monopath_server.settings import Settings
+from monopath_server.telemetry.server_parts import ServerParts
 from monopath_server.telemetry.telemetry import Telemetry
 
 __all__ = ["AddressError", "Server"]
@@ -30,7 +31,9 @@ class Server:
     """One server in this event loop. As a context manager it is drained and stopped on the way out."""
 
     def __init__(self, settings: Settings) -> None:
+        """Raises `SecurityError` for settings with which no server should listen."""
         self._settings = settings
+        self._listener = Listener(settings.address, settings.security)
         self.telemetry = Telemetry(settings.telemetry)
         self.engines = Engines(settings, self._on_worker_health, self.telemetry.observer)
         self._servicer = PreprocessingServicer(settings, self.engines, self.telemetry.observer)
@@ -38,10 +41,12 @@ class Server:
         self._is_stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._health_changes: set[asyncio.Future[None]] = set()
-        self._server = grpc.aio.server(options=_options(settings))
+        self._server = grpc.aio.server(
+            interceptors=self._listener.interceptors, options=[*_options(settings), *self._listener.options]
+        )
         self._server.add_generic_rpc_handlers((preprocessing_handlers(self._servicer),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self._listener.add_services(self._server)
         self.address = settings.address
         """Where the server listens; after `start` with the port that was chosen."""
 
@@ -65,12 +70,9 @@ class Server:
         await self._health.set_ready(False)
         await self._health.set_alive()
         try:
-            port = self._server.add_insecure_port(self._settings.address)
+            self.address = self._listener.listen(self._server)
         except RuntimeError as error:
             raise AddressError(f"Cannot listen at {self._settings.address}") from error
-        if not self._settings.address.startswith("unix:"):
-            host, _, _ = self._settings.address.rpartition(":")
-            self.address = f"{host}:{port}"
         await self._server.start()
         await self._health.set_ready(True)
 
@@ -95,7 +97,9 @@ class Server:
     def _open_telemetry(self) -> None:
         """Before the warm-up, which takes a while: probes are answered meanwhile."""
         try:
-            self.telemetry.open(self.engines, self._servicer, lambda: self._health.is_ready, lambda: self._is_stopping)
+            self.telemetry.open(
+                ServerParts(self._listener, self._servicer, self.engines, self._health, lambda: self._is_stopping)
+            )
         except OSError as error:
             raise AddressError(f"Cannot listen at {self._settings.telemetry.metrics_address}") from error
 

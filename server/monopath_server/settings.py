@@ -12,6 +12,7 @@ from monopath.shared_memory import DEFAULT_DIRECTORY
 from monopath_server.media.limits import ImageLimits
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.presets import PRESETS
+from monopath_server.security.settings import SecuritySettings
 from monopath_server.telemetry.settings import TelemetrySettings
 
 __all__ = ["DeviceMode", "Settings"]
@@ -36,6 +37,9 @@ class Settings:
 
     address: str = "127.0.0.1:50051"
     """Where to listen: `host:port` (port 0: any free one) or `unix:/path`."""
+
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    """Who may reach it, and how."""
 
     worker_count: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     """Threads that decode and transform."""

@@ -21,7 +21,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_example_runs_as_printed(server: ServerProcess, images: list[Path], tmp_path: Path) -> None:
-    [example] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0]
     assert len([line for line in example.splitlines() if line.strip()]) <= 20
     script = tmp_path / "stream.py"
     script.write_text(example)

@@ -171,10 +171,16 @@ class Outcome:
 class RawStream:
     """One stream. Records everything, and holds it to the grammar in `finish`. Maps every handle as it comes."""
 
-    def __init__(self, channel: grpc.aio.Channel, path: PathName, directory: Path = DEFAULT_DIRECTORY) -> None:
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        path: PathName,
+        directory: Path = DEFAULT_DIRECTORY,
+        metadata: Sequence[tuple[str, str]] = (),
+    ) -> None:
         """`directory` is where the server's segments are."""
         stub: Any = service_pb2_grpc.PreprocessingServiceStub(channel)
-        self.call: Any = getattr(stub, _METHODS[path])()
+        self.call: Any = getattr(stub, _METHODS[path])(metadata=tuple(metadata))
         self.path = path
         self.directory = directory
         self.trace = StreamTrace(_PATHS[path])

@@ -12,6 +12,7 @@ import monopath_server
 from monopath.v1 import tensor_pb2
 from monopath_server.engine import host
 from monopath_server.observer import Observer, StreamFacts, StreamWatch
+from monopath_server.security.settings import SecuritySettings
 from monopath_server.serving.capabilities import CONTRACT_VERSION
 from monopath_server.telemetry.settings import TelemetrySettings
 from monopath_server.telemetry.telemetry import Telemetry
@@ -140,6 +141,20 @@ async def test_refused_and_broken_streams_are_counted_by_their_reason() -> None:
         "OVERLOADED/DEFERRED_CPU": 1,
         "DEVICE_UNAVAILABLE/DEFERRED_CUDA": 1,
     }
+
+
+@pytest.mark.asyncio
+async def test_calls_without_a_token_are_counted_and_open_no_stream(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text("0123456789abcdef\n")
+    async with running_rig(metered_settings(security=SecuritySettings(token_file=tokens))) as rig:
+        before = await scrape(rig.server)
+        stream = RawStream(rig.channel, "local")
+        assert await stream.finish(half_close=False, grammar=False) == "UNAUTHENTICATED"
+        after = await scrape(rig.server)
+    assert after.change(before, "monopath_refused_calls_total") == {"": 1}
+    assert after.change(before, "monopath_streams_total") == {}
 
 
 @pytest.mark.asyncio

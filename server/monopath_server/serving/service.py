@@ -21,6 +21,7 @@ from monopath_server.observer import CURRENT_STREAM, Ended, Observer, StreamFact
 from monopath_server.serving.capabilities import capabilities
 from monopath_server.serving.openings import Openings
 from monopath_server.serving.paths import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, PathMessages
+from monopath_server.serving.peers import Peers
 from monopath_server.serving.planning import plan_images
 from monopath_server.serving.requests import Request
 from monopath_server.serving.session import Opener, StreamSession
@@ -52,6 +53,7 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         self._stream_ids = itertools.count(1)
         self._engines = engines
         self._openings = Openings(settings, engines)
+        self._peers = Peers(settings.security)
         self._sessions: set[StreamSession[Any]] = set()
         self._all_left = asyncio.Event()
         self._all_left.set()
@@ -140,24 +142,31 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         stream = StreamFacts(next(self._stream_ids), path.method, path.name, context.peer())
         CURRENT_STREAM.set(stream)
         watch = StreamWatch(self._observer, stream)
-        session: StreamSession[ResponseT] | None = None
-        try:
-            self._check_welcome()
-            # gRPC's types know only messages; the handlers take serialised ones as well.
-            write = cast("Callable[[ResponseT | bytes], Awaitable[None]]", context.write)
-            session = StreamSession(path, opener, aiter(requests), write, self._settings, self._budget, watch)
-            self._sessions.add(session)
-            self._all_left.clear()
-            await session.run()
-            stream.ending = Ended.COMPLETED
-        except Exception as error:
-            await _fail(stream, context, as_stream_fault(error))
-        finally:
-            if session is not None:
-                self._sessions.discard(session)
-            if not self._sessions:
-                self._all_left.set()
-            watch.ended()
+        with contextlib.ExitStack() as leaving:
+            leaving.callback(watch.ended)
+            try:
+                self._check_welcome()
+                peer = self._peers.enter(context)
+                leaving.callback(self._peers.leave, peer)
+                # gRPC's types know only messages; the handlers take serialised ones as well.
+                write = cast("Callable[[ResponseT | bytes], Awaitable[None]]", context.write)
+                budgets = (peer.budget, self._budget)
+                session = StreamSession(path, opener, aiter(requests), write, self._settings, budgets, watch)
+                self._list(session)
+                leaving.callback(self._unlist, session)
+                await session.run()
+                stream.ending = Ended.COMPLETED
+            except Exception as error:
+                await _fail(stream, context, as_stream_fault(error))
+
+    def _list(self, session: StreamSession[Any]) -> None:
+        self._sessions.add(session)
+        self._all_left.clear()
+
+    def _unlist(self, session: StreamSession[Any]) -> None:
+        self._sessions.discard(session)
+        if not self._sessions:
+            self._all_left.set()
 
     def _check_welcome(self) -> None:
         """Whether another stream may begin. A refusal goes out at once, before any header: gRPC then knows that nothing

@@ -67,9 +67,10 @@ class StreamSession(Generic[ResponseT]):
         requests: AsyncIterator[Request],
         write: Callable[[ResponseT | bytes], Awaitable[None]],
         settings: Settings,
-        process_budget: Budget,
+        shared_budgets: tuple[Budget, ...],
         watch: StreamWatch,
     ) -> None:
+        """`shared_budgets` are those of the client and of the process."""
         self._path = path
         self._watch = watch
         self._opener = opener
@@ -79,7 +80,7 @@ class StreamSession(Generic[ResponseT]):
         self._budget = Budget(
             Load(settings.max_unfinished_items, settings.max_unfinished_bytes, settings.max_unfinished_pixels)
         )
-        self._process_budget = process_budget
+        self._shared_budgets = shared_budgets
         self._last_id = 0
         self._last_heard = time.monotonic()
         self._input_is_over = False
@@ -114,7 +115,7 @@ class StreamSession(Generic[ResponseT]):
             opened.uploads,
             outbox,
             self._watch,
-            lambda: Charge(self._budget, self._process_budget),
+            lambda: Charge(self._budget, self._shared_budgets),
             lambda: self._close_if_over(items, outbox),
         )
         reader = asyncio.create_task(self._read_items(opened, items, outbox))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 import monopath_server
-from monopath_server.engine.engines import Engines
 from monopath_server.serving.capabilities import CONTRACT_VERSION
-from monopath_server.serving.service import PreprocessingServicer
+from monopath_server.telemetry.server_parts import ServerParts
 from monopath_server.telemetry.tally import PATHS, STAGES, Histogram, Tally
 
 __all__ = ["ServerCollector"]
@@ -26,19 +25,9 @@ _Values: TypeAlias = float | Mapping[Any, float]
 class ServerCollector(Collector):
     """Reads a server. Runs in the thread of whoever asks, so it reads only what every thread may read."""
 
-    def __init__(
-        self,
-        tally: Tally,
-        engines: Engines,
-        servicer: PreprocessingServicer,
-        is_ready: Callable[[], bool],
-        is_stopping: Callable[[], bool],
-    ) -> None:
+    def __init__(self, tally: Tally, server: ServerParts) -> None:
         self._tally = tally
-        self._engines = engines
-        self._servicer = servicer
-        self._is_ready = is_ready
-        self._is_stopping = is_stopping
+        self._parts = server
 
     def collect(self) -> Iterator[Metric]:
         """Everything at this moment."""
@@ -55,11 +44,15 @@ class ServerCollector(Collector):
             "python_version": platform.python_version(),
         }
         yield _gauge("monopath_build_info", "Always 1; the labels say what runs.", {tuple(build.values()): 1}, *build)
-        yield _gauge("monopath_ready", "1 while new streams are welcome, as /readyz says it.", self._is_ready())
-        yield _gauge("monopath_draining", "1 once the server was asked to stop.", self._is_stopping())
+        yield _gauge(
+            "monopath_ready", "1 while new streams are welcome, as /readyz says it.", self._parts.health.is_ready
+        )
+        yield _gauge("monopath_draining", "1 once the server was asked to stop.", self._parts.is_stopping())
 
     def _events(self) -> Iterator[Metric]:
         tally = self._tally
+        refused_count = self._parts.listener.refused_count
+        yield _counter("monopath_refused_calls", "Calls without a token that the server knows.", refused_count)
         yield _counter("monopath_streams", "Streams that are over, or were refused.", tally.streams, "path", "outcome")
         yield _counter("monopath_items", "Items that are over.", tally.items, "path", "outcome")
         seconds = HistogramMetricFamily(
@@ -89,19 +82,19 @@ class ServerCollector(Collector):
         yield batches
 
     def _load(self) -> Iterator[Metric]:
-        streams = self._servicer.open_streams
+        streams = self._parts.servicer.open_streams
         yield _gauge(
             "monopath_streams_open", "Streams that are not over.", {path: streams[path] for path in PATHS}, "path"
         )
-        unfinished = self._servicer.unfinished
+        unfinished = self._parts.servicer.unfinished
         yield _gauge("monopath_items_in_flight", "Items without an end.", unfinished.items)
-        waiting_count = self._engines.waiting_count
+        waiting_count = self._parts.engines.waiting_count
         yield _gauge("monopath_items_waiting", "Items in flight that wait for a worker or a GPU.", waiting_count)
         yield _gauge("monopath_in_flight_bytes", "Bytes of the images and features in flight.", unfinished.bytes)
         yield _gauge("monopath_in_flight_pixels", "Pixels of the images in flight.", unfinished.pixels)
 
     def _cache(self) -> Iterator[Metric]:
-        cache = self._engines.cache
+        cache = self._parts.engines.cache
         lookups = {
             "HIT": 0 if cache is None else cache.hit_count,
             "MISS": 0 if cache is None else cache.miss_count,
@@ -113,7 +106,7 @@ class ServerCollector(Collector):
         yield _gauge("monopath_cache_entries", "Images whose features are kept.", entry_count)
 
     def _memory(self) -> Iterator[Metric]:
-        engines = self._engines
+        engines = self._parts.engines
         yield _gauge("monopath_leases_open", "Features that clients have by a handle.", engines.lease_count)
         yield _gauge("monopath_leased_bytes", "Bytes of these features.", engines.leased_bytes)
         timeout_count = engines.lease_timeout_count

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from monopath_server.observer import ItemFacts, Observer, StreamFacts
 from monopath_server.telemetry.logs import LogObserver
+from monopath_server.telemetry.server_parts import ServerParts
 from monopath_server.telemetry.settings import TelemetrySettings
 from monopath_server.telemetry.tally import Tally
-
-if TYPE_CHECKING:
-    from monopath_server.engine.engines import Engines
-    from monopath_server.serving.service import PreprocessingServicer
 
 __all__ = ["Telemetry"]
 
@@ -44,13 +40,7 @@ class Telemetry:
         self.metrics_address: str | None = None
         """Where metrics are served; with the port that was chosen, once they are."""
 
-    def open(
-        self,
-        engines: Engines,
-        servicer: PreprocessingServicer,
-        is_ready: Callable[[], bool],
-        is_stopping: Callable[[], bool],
-    ) -> None:
+    def open(self, server: ServerParts) -> None:
         """Serve metrics and probes, if they are asked for.
 
         Raises:
@@ -64,9 +54,9 @@ class Telemetry:
         from monopath_server.telemetry.endpoints import Endpoints
 
         registry = CollectorRegistry()
-        registry.register(ServerCollector(self._tally, engines, servicer, is_ready, is_stopping))
+        registry.register(ServerCollector(self._tally, server))
         ProcessCollector(registry=registry)
-        endpoints = Endpoints(self._settings.metrics_address, registry, is_ready)
+        endpoints = Endpoints(self._settings.metrics_address, registry, lambda: server.health.is_ready)
         self._closing.callback(endpoints.close)
         self.metrics_address = endpoints.address
 

@@ -22,6 +22,7 @@ _MAX_CHUNK_BYTES = 1 << 20
 _RECEIVE_SLACK_BYTES = 1 << 16
 _KEEPALIVE_TIME_MS = 20_000
 _PING_TIMEOUT_MS = 5_000
+_MAX_RECONNECT_BACKOFF_MS = 5_000
 _SERVICE_NAME = service_pb2.DESCRIPTOR.services_by_name["PreprocessingService"].full_name
 
 
@@ -73,6 +74,8 @@ def channel_options(
         "grpc.keepalive_time_ms": _KEEPALIVE_TIME_MS,
         "grpc.http2.ping_timeout_ms": _PING_TIMEOUT_MS,
         "grpc.http2.max_pings_without_data": 0,
+        # By default gRPC waits up to two minutes before it looks for a server again that was away for long.
+        "grpc.max_reconnect_backoff_ms": _MAX_RECONNECT_BACKOFF_MS,
         # Two clients in one process get two connections: one connection is at most one server core.
         "grpc.use_local_subchannel_pool": 1,
         "grpc.enable_retries": 0,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Self
 
 import grpc
 
-from monopath._enums import ResultOrder
+from monopath._enums import DataType, ResultOrder
 from monopath._errors import CallError, MonopathError, ProtocolError, StreamClosed, StreamMoved
 from monopath._leases import WriteAnytime
 from monopath._messages import AnyRequest, InputT, Outgoing
@@ -67,6 +67,11 @@ class StreamCore(Generic[PathT, InputT]):
         sibling._ready, sibling._deadline = self._ready, self._deadline
         return sibling
 
+    def expect(self, ready: Ready) -> None:
+        """Have to open to the same config as another stream did. Does nothing where a stream was opened before."""
+        if self._ready is None:
+            self._ready = ready
+
     @property
     def ready(self) -> Ready:
         """The latest opening. Raises StreamClosed before there was one."""
@@ -78,6 +83,11 @@ class StreamCore(Generic[PathT, InputT]):
     def order(self) -> ResultOrder:
         """The order in which results are to come."""
         return self._opening.order
+
+    @property
+    def data_type(self) -> DataType:
+        """Element type of the features."""
+        return self._opening.data_type
 
     @property
     def opened(self) -> bool:

@@ -32,9 +32,9 @@ class Link(Generic[PathT, InputT]):
         self._call: SyncCall | None = None
         self._reading = False
 
-    def sibling(self) -> Link[PathT, InputT]:
-        """Return one more link of the same kind, guarded by the same condition."""
-        return Link(self.core.sibling(), self._start, self.changed)
+    def sibling(self, changed: threading.Condition | None = None) -> Link[PathT, InputT]:
+        """Return one more link of the same kind, guarded by `changed`. None: by the same condition."""
+        return Link(self.core.sibling(), self._start, self.changed if changed is None else changed)
 
     def open(self) -> None:
         """Begin a stream and wait for its `ready`; where the server asks to move before that, begin another one."""

@@ -42,6 +42,19 @@ from monopath.cli.limit_options import (
 )
 from monopath.cli.listening import check_address
 from monopath.cli.options import read_text
+from monopath.cli.security_options import (
+    ChannelzOption,
+    InsecureOption,
+    PeerBytesOption,
+    PeerItemsOption,
+    PeerPixelsOption,
+    PeerStreamsOption,
+    ReflectionOption,
+    TlsCertificateOption,
+    TlsClientAuthoritiesOption,
+    TlsKeyOption,
+    TokenFileOption,
+)
 from monopath.cli.serve_options import (
     AddressOption,
     CudaOption,
@@ -60,6 +73,7 @@ from monopath.cli.telemetry_options import (
 from monopath.cli.values import PresetFile
 from monopath_server import __version__
 from monopath_server.media.limits import ImageLimits
+from monopath_server.security.settings import SecurityError, SecuritySettings
 from monopath_server.settings import Settings
 from monopath_server.telemetry.logs import LogFormat, configure_logging
 
@@ -71,6 +85,17 @@ __all__ = ["serve"]
 
 def serve(
     address: AddressOption = DEFAULTS.address,
+    tls_cert: TlsCertificateOption = None,
+    tls_key: TlsKeyOption = None,
+    tls_client_ca: TlsClientAuthoritiesOption = None,
+    token_file: TokenFileOption = None,
+    insecure: InsecureOption = False,
+    reflection: ReflectionOption = DEFAULTS.security.reflection,
+    channelz: ChannelzOption = False,
+    max_peer_streams: PeerStreamsOption = DEFAULTS.security.max_peer_streams,
+    max_peer_items: PeerItemsOption = DEFAULTS.security.max_peer_items,
+    max_peer_bytes: PeerBytesOption = DEFAULTS.security.max_peer_bytes,
+    max_peer_pixels: PeerPixelsOption = DEFAULTS.security.max_peer_pixels,
     workers: WorkersOption = DEFAULTS.worker_count,
     preset: PresetFilesOption = None,
     cuda: CudaOption = DEFAULTS.cuda,
@@ -108,7 +133,8 @@ def serve(
     """Run a server until SIGTERM or Ctrl-C.
 
     Writes one line with its address when it is ready. On a signal it finishes what it accepted and ends with exit code
-    0; a second signal ends it at once. Exit code 1: it cannot listen at the address; 2: a wrong option or preset file.
+    0; a second signal ends it at once. Exit code 1: it cannot listen at the address; 2: a wrong option or preset file,
+    or it would be open to others than it is meant for.
     """
     configure_logging(log_level.value, log_format)
     presets = {**DEFAULTS.presets, **_read_presets(preset or [])}
@@ -117,6 +143,19 @@ def serve(
     _check_shared_memory(shared_memory_dir)
     settings = Settings(
         address=address,
+        security=SecuritySettings(
+            certificate_file=tls_cert,
+            private_key_file=tls_key,
+            client_ca_file=tls_client_ca,
+            token_file=token_file,
+            insecure=insecure,
+            reflection=reflection,
+            channelz=channelz,
+            max_peer_streams=max_peer_streams,
+            max_peer_items=max_peer_items,
+            max_peer_bytes=max_peer_bytes,
+            max_peer_pixels=max_peer_pixels,
+        ),
         worker_count=workers,
         cuda=cuda,
         image_limits=ImageLimits(max_image_side, max_image_pixels, max_image_bytes),
@@ -158,6 +197,8 @@ def _run(settings: Settings, on_ready: Callable[[str], None]) -> None:
         raise needs_server("`monopath serve`", error) from None
     try:
         event_loop.run(run_server(settings, on_ready))
+    except SecurityError as error:
+        raise UserFault(str(error)) from None
     except AddressError as error:
         raise UserFault(str(error), ExitCode.FAILED) from None
     except RuntimeError as error:

@@ -36,8 +36,8 @@ AddressOption: TypeAlias = Annotated[
     typer.Option(
         envvar="MONOPATH_ADDRESS",
         metavar="ADDRESS",
-        help="Where to listen: host:port (port 0: any free one) or unix:/path. There is no encryption and no "
-        "authentication: beyond this host, put a proxy in front.",
+        help="Where to listen: host:port (port 0: any free one) or unix:/path. Beyond this host it takes TLS, "
+        "or --insecure.",
     ),
 ]
 WorkersOption: TypeAlias = Annotated[
