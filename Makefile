@@ -103,7 +103,7 @@ $(RUNTIME): .venv/bin/python pyproject.toml constraints.txt
 
 $(DEVELOPMENT): $(RUNTIME)
 	@echo "Installing what the tests need into .venv"
-	@$(PIP) --editable '.[server,cuda,smg]' --group dev
+	@$(PIP) --editable '.[server,cuda,smg,telemetry]' --group dev
 	@touch $@
 
 # The stubs are made by old releases, pinned here, because generated code refuses to run on anything older than what made

@@ -15,6 +15,8 @@ from monopath_server.serving.health import Health
 from monopath_server.serving.listener import Listener
 from monopath_server.serving.service import PreprocessingServicer
 from monopath_server.settings import Settings
+from monopath_server.telemetry.server_parts import ServerParts
+from monopath_server.telemetry.telemetry import Telemetry
 
 __all__ = ["AddressError", "Server"]
 
@@ -35,8 +37,9 @@ class Server:
         """Raises `SecurityError` for settings with which no server should listen."""
         self._settings = settings
         self._listener = Listener(settings.address, settings.security)
-        self.engines = Engines(settings, self._on_worker_health)
-        self._servicer = PreprocessingServicer(settings, self.engines)
+        self.telemetry = Telemetry(settings.telemetry)
+        self.engines = Engines(settings, self._on_worker_health, self.telemetry.observer)
+        self._servicer = PreprocessingServicer(settings, self.engines, self.telemetry.observer)
         self._health = Health()
         self._is_stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -58,6 +61,14 @@ class Server:
             RuntimeError: the arithmetic of this installation is not what it must be (`transforms.self_check`).
         """
         self._loop = asyncio.get_running_loop()
+        self._open_telemetry()
+        try:
+            await self._start()
+        except BaseException:
+            await self.telemetry.close()
+            raise
+
+    async def _start(self) -> None:
         await self.engines.warm_up()
         await self._health.set_ready(False)
         await self._health.set_alive()
@@ -80,10 +91,20 @@ class Server:
         await stopping
         await self._servicer.wait_until_left(1.0)
         await self.engines.close()
+        await self.telemetry.close()
 
     async def kill(self) -> None:
         """End a `stop` that is under way at once; streams that are still open end UNAVAILABLE."""
         await self._server.stop(0)
+
+    def _open_telemetry(self) -> None:
+        """Before the warm-up, which takes a while: probes are answered meanwhile."""
+        try:
+            self.telemetry.open(
+                ServerParts(self._listener, self._servicer, self.engines, self._health, lambda: self._is_stopping)
+            )
+        except OSError as error:
+            raise AddressError(f"Cannot listen at {self._settings.telemetry.metrics_address}") from error
 
     def _on_worker_health(self, is_healthy: bool) -> None:
         """Workers died, or work again; told from any thread."""

@@ -13,6 +13,7 @@ from monopath_server.media.limits import ImageLimits
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.presets import PRESETS
 from monopath_server.security.settings import SecuritySettings
+from monopath_server.telemetry.settings import TelemetrySettings
 
 __all__ = ["DeviceMode", "Settings"]
 
@@ -107,6 +108,9 @@ class Settings:
     """How long a stopping server keeps accepting after its readiness went off, so that balancers notice."""
     grace_seconds: float = 30.0
     """How long a stopping server waits for accepted items and half-closes."""
+
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    """What operators see of the server."""
 
     presets: Mapping[str, ProcessorConfig] = field(default_factory=lambda: dict(PRESETS))
     """Configs that clients can ask for by name."""

@@ -46,6 +46,12 @@ EFFECTS = {
         "security/test_peers.py",
         "test_a_client_that_holds_its_share_is_answered_overloaded_and_others_are_not",
     ),
+    "log_format": ("cli/test_serve_telemetry.py", "test_metrics_and_probes_are_served_and_the_log_is_json"),
+    "metrics_address": ("cli/test_serve_telemetry.py", "test_metrics_and_probes_are_served_and_the_log_is_json"),
+    "otlp_endpoint": (
+        "cli/test_serve_telemetry.py",
+        "test_spans_are_asked_for_by_an_option_or_by_the_variables_of_opentelemetry",
+    ),
     "processes": ("cli/test_serve_many.py", "test_several_processes_are_one_target_and_a_killed_one_comes_back"),
     "devices": ("cli/test_serve_many.py", "test_every_process_sees_its_own_device"),
     "grace": ("stream/test_stop.py", "test_an_idle_stream_that_stays_ends_unavailable_after_the_grace"),

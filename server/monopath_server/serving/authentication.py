@@ -26,6 +26,8 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
+        self.refused_count = 0
+        """Calls that were not let through."""
 
     async def intercept_service(
         self,
@@ -38,6 +40,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         token = bearer_token(handler_call_details.invocation_metadata)
         if token is not None and self._tokens.knows(token):
             return await continuation(handler_call_details)
+        self.refused_count += 1
         logger.info("Refused %s: %s", handler_call_details.method, "no token" if token is None else "unknown token")
         return _REFUSAL
 

@@ -35,10 +35,15 @@ class Listener:
         self._settings = settings
         files = CertificateFiles.of(settings)
         self._credentials = None if files is None else server_credentials(files)
-        self.interceptors: tuple[grpc.aio.ServerInterceptor, ...] = ()
+        self.interceptors: tuple[TokenInterceptor, ...] = ()
         """What the server has to be made with."""
         if settings.token_file is not None:
             self.interceptors = (TokenInterceptor(Tokens(settings.token_file)),)
+
+    @property
+    def refused_count(self) -> int:
+        """Calls that were refused for want of a token. Safe to read in every thread."""
+        return sum(interceptor.refused_count for interceptor in self.interceptors)
 
     @property
     def options(self) -> tuple[tuple[str, int], ...]:

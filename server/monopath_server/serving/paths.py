@@ -30,6 +30,16 @@ class PathMessages(Generic[ResponseT]):
     _groups: GroupWriter
     _has_cache: bool
 
+    @property
+    def name(self) -> str:
+        """Name of the path, without the contract's prefix."""
+        return path_pb2.PreprocessingPath.Name(self.path).removeprefix("PREPROCESSING_PATH_")
+
+    @property
+    def method(self) -> str:
+        """Name of the path's method."""
+        return self._response.__name__.removesuffix("Response")
+
     def shared(self, arm: SharedArm, message: Message) -> ResponseT:
         """A response with a message that all paths share."""
         fields: dict[str, Any] = {arm: message}

@@ -15,6 +15,7 @@ from monopath_server.delivery.uploads import Uploads
 from monopath_server.engine.budget import Budget, Charge, Load
 from monopath_server.engine.work import ItemWork
 from monopath_server.faults import StreamFault, StreamReason
+from monopath_server.observer import StreamWatch
 from monopath_server.serving.accepted import AcceptedItems
 from monopath_server.serving.configs import OutputSettings, ResolvedProcessor
 from monopath_server.serving.events import ready_message
@@ -67,9 +68,11 @@ class StreamSession(Generic[ResponseT]):
         write: Callable[[ResponseT | bytes], Awaitable[None]],
         settings: Settings,
         shared_budgets: tuple[Budget, ...],
+        watch: StreamWatch,
     ) -> None:
         """`shared_budgets` are those of the client and of the process."""
         self._path = path
+        self._watch = watch
         self._opener = opener
         self._requests = requests
         self._write_response = write
@@ -85,6 +88,11 @@ class StreamSession(Generic[ResponseT]):
         self._outbox: Outbox[ResponseT | bytes] | None = None
         self._goaway_reason: event_pb2.GoawayReason.ValueType = event_pb2.GOAWAY_REASON_UNSPECIFIED
 
+    @property
+    def path_name(self) -> str:
+        """Name of the path, without the contract's prefix."""
+        return self._path.name
+
     async def run(self) -> None:
         """Serve the stream until its good end.
 
@@ -97,6 +105,7 @@ class StreamSession(Generic[ResponseT]):
             self._path.path, opened.processor, opened.output, opened.device, opened.offer, self._settings
         )
         outbox.put_event(self._path.shared("ready", ready))
+        self._watch.opened(opened.delivery.transport)
         if self._goaway_reason != event_pb2.GOAWAY_REASON_UNSPECIFIED:
             self.go_away(self._goaway_reason)
         items = AcceptedItems(
@@ -105,6 +114,7 @@ class StreamSession(Generic[ResponseT]):
             opened.delivery,
             opened.uploads,
             outbox,
+            self._watch,
             lambda: Charge(self._budget, self._shared_budgets),
             lambda: self._close_if_over(items, outbox),
         )
@@ -135,6 +145,7 @@ class StreamSession(Generic[ResponseT]):
         self._goaway_reason = reason
         if self._outbox is not None and not self._input_is_over:
             self._outbox.put_event(self._path.shared("goaway", event_pb2.Goaway(reason=reason)))
+            self._watch.goaway_sent(event_pb2.GoawayReason.Name(reason).removeprefix("GOAWAY_REASON_"))
 
     async def _open(self) -> OpenedPath:
         try:

@@ -24,6 +24,7 @@ from monopath.cli.serve_ready import ReadyAnnouncer
 from monopath_server.security.settings import SecurityError
 from monopath_server.settings import Settings
 from monopath_server.supervision.lifeline import follow_supervisor
+from monopath_server.telemetry.logs import LogFormat, configure_logging
 
 __all__ = ["serve"]
 
@@ -66,7 +67,7 @@ def _serve(
         return
     for note in misspelt_variables(os.environ):
         logging.getLogger(__name__).warning("%s", note)
-    for address in checked.addresses:
+    for address in checked.listening_addresses:
         check_address(address)
     with ReadyAnnouncer(resolution["ready_file"]) as announcer:
         if checked.plans:
@@ -80,14 +81,13 @@ serve = with_settings(_serve)
 
 def _start_logging(resolution: Resolution) -> None:
     level = resolution["log_level"] if "log_level" in resolution.found else LogLevel.WARNING
-    logging.basicConfig(
-        level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_format = resolution["log_format"] if "log_format" in resolution.found else LogFormat.TEXT
+    configure_logging(level, log_format)
 
 
 def _write_check(checked: Checked) -> None:
     faults: list[str] = []
-    for address in checked.addresses:
+    for address in checked.listening_addresses:
         try:
             check_address(address, may_be_in_use=True)
         except UserFault as fault:

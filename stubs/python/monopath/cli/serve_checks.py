@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monopath.cli.configuration.build import build_settings
 from monopath.cli.configuration.resolve import Resolution
@@ -11,6 +11,7 @@ from monopath.cli.configuration.setting import DEFAULTS
 from monopath.cli.faults import UserFault, needs_server
 from monopath.cli.serve_many import plan_processes, with_shared_processors
 from monopath.cli.serve_presets import read_presets
+from monopath.cli.telemetry_checks import check_telemetry
 from monopath_server.security.settings import SecurityError
 from monopath_server.settings import Settings
 from monopath_server.supervision.replica import ReplicaPlan
@@ -41,6 +42,12 @@ class Checked:
         """Where this process, or each of the others, is to listen."""
         return [plan.address for plan in self.plans] or [self.settings.address]
 
+    @property
+    def listening_addresses(self) -> list[str]:
+        """The same, and where this process tells of itself; of several processes each looks for its own."""
+        metrics_address = None if self.plans else self.settings.telemetry.metrics_address
+        return [*self.addresses, *filter(None, [metrics_address])]
+
 
 def check_settings(resolution: Resolution, environment: Mapping[str, str]) -> Checked:
     """Read what the settings name and hold them against each other.
@@ -62,6 +69,7 @@ def check_settings(resolution: Resolution, environment: Mapping[str, str]) -> Ch
     resolution = with_shared_processors(resolution, len(plans) or 1)
     try:
         settings = build_settings(resolution.found.values(), {**DEFAULTS.presets, **presets})
+        settings = replace(settings, telemetry=check_telemetry(settings.telemetry, environment))
     except ValueError as error:
         raise WrongSettings([str(error)]) from None
     checked = Checked(resolution, settings, plans)

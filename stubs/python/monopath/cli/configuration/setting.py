@@ -22,6 +22,7 @@ class Group(enum.StrEnum):
     CONFIGURATION = "Configuration"
     SERVER = "The server"
     SECURITY = "Security"
+    TELEMETRY = "Telemetry"
     PROCESSES = "Processes and devices"
     STOPPING = "Stopping"
     ITEMS = "Limits of an image"
