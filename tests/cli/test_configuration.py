@@ -255,7 +255,7 @@ def test_everything_that_is_wrong_is_said_at_once(monopath: Monopath, tmp_path: 
     done = monopath("serve", "--config", config, "--workers", "2", "--cuda", "perhaps", "--max-streams", "0")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        "--cuda: expected one of auto, off, interpreter, got 'perhaps'",
+        "--cuda: expected one of auto, required, off, interpreter, got 'perhaps'",
         "--max-streams: expected 1 to 1000000, got 0",
         f"{config}: max_image_byte: expected the key of a setting, got an unknown one; max_image_bytes is one",
         f'{config}: grace: expected a number of seconds, got "long"',

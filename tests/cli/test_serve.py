@@ -139,7 +139,7 @@ def test_wrong_preset_files_are_refused_with_every_wrong_key(monopath: Monopath,
         (["--chunk-bytes", "2MiB"], "--chunk-bytes: expected 4096 to 1048576 bytes, got 2097152"),
         (["--workers", "0"], "--workers: expected 1 to 4096, got 0"),
         (["--grace", "-1"], "--grace: expected 0 to 1e+09 seconds, got -1"),
-        (["--cuda", "perhaps"], "--cuda: expected one of auto, off, interpreter, got 'perhaps'"),
+        (["--cuda", "perhaps"], "--cuda: expected one of auto, required, off, interpreter, got 'perhaps'"),
         (["--ready-file", "/nowhere/ready.json"], "--ready-file: there is no folder /nowhere"),
     ],
 )

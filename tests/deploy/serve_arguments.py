@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 import typer.main
 
+from monopath.cli.configuration.places import ExistingFile, Folder, NewFile
 from monopath.cli.configuration.resolve import CONFIG_VARIABLE, resolve
 from monopath.cli.configuration.table import SETTINGS
 from monopath.cli.main import app
@@ -24,7 +26,11 @@ def parse_serve(arguments: Sequence[str], environment: Mapping[str, str] | None 
     variables = {CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS)}
     assert set(environment or {}) <= variables, "Expected variables of `monopath serve`"
     given = command.make_context("serve", list(arguments)).params
-    resolution = resolve(given, environment or {}, given["config"])
+    with pytest.MonkeyPatch.context() as patch:
+        # Their folders and files are on other machines.
+        for kind in (ExistingFile, Folder, NewFile):
+            patch.setattr(kind, "_checked", lambda _kind, path: path)
+        resolution = resolve(given, environment or {}, given["config"])
     if resolution.faults:
         raise ValueError("\n".join(resolution.faults))
     return {name: found.value for name, found in resolution.found.items()}

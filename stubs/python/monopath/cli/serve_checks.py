@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monopath.cli.configuration.build import build_settings
 from monopath.cli.configuration.resolve import Resolution
 from monopath.cli.configuration.setting import DEFAULTS
-from monopath.cli.faults import UserFault, needs_server
+from monopath.cli.faults import UserFault
 from monopath.cli.serve_many import plan_processes, with_shared_processors
 from monopath.cli.serve_presets import read_presets
 from monopath.cli.telemetry_checks import check_telemetry
-from monopath_server.security.settings import SecurityError
+from monopath_server.security.settings import SecurityError, SecuritySettings, check_security
 from monopath_server.settings import Settings
 from monopath_server.supervision.replica import ReplicaPlan
 
@@ -79,14 +80,16 @@ def check_settings(resolution: Resolution, environment: Mapping[str, str]) -> Ch
 
 def _check_security(checked: Checked) -> None:
     """Each process would say it, too late for who wants all that is wrong at once."""
-    try:
+    check: Callable[[str, SecuritySettings], object] = check_security
+    # Where only the client is installed nobody can serve, and what the files hold remains unseen.
+    with contextlib.suppress(ModuleNotFoundError):
         from monopath_server.serving.listener import Listener
-    except ModuleNotFoundError as error:
-        raise needs_server("`monopath serve`", error) from None
+
+        check = Listener
     faults: list[str] = []
     for address in checked.addresses:
         try:
-            Listener(address, checked.settings.security)
+            check(address, checked.settings.security)
         except SecurityError as error:
             faults.append(str(error))
     if faults:
