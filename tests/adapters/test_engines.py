@@ -72,7 +72,7 @@ def _bytes(tensor: torch.Tensor) -> bytes:
 
 
 def _grid(result: Result[Any], columns: int) -> list[int]:
-    grid = result.plan.grid_thw
+    grid = result.plan.patch_grid
     return [grid.t, grid.h, grid.w][-columns:]
 
 

@@ -49,8 +49,9 @@ def _bytes(tensor: torch.Tensor) -> bytes:
 
 
 def _grids(results: list[Result[Any]], key: str) -> list[list[int]]:
-    grids = [[result.plan.grid_thw.t, result.plan.grid_thw.h, result.plan.grid_thw.w] for result in results]
-    return [grid[1:] for grid in grids] if key == "image_grid_hws" else grids
+    grids = [result.plan.patch_grid for result in results]
+    thw = [[grid.t, grid.h, grid.w] for grid in grids]
+    return [grid[1:] for grid in thw] if key == "image_grid_hws" else thw
 
 
 def _check_vllm(message: Any, results: list[Result[Any]], key: str) -> None:

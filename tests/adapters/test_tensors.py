@@ -96,7 +96,7 @@ def test_a_file_holds_the_features_and_where_they_come_from(data_type: str, make
         rows, grid = tensors.pop(f"{result.id}.pixel_values"), tensors.pop(f"{result.id}.grid_thw")
         assert (rows["dtype"], tuple(rows["shape"])) == (SAFETENSORS_TYPES[data_type], result.array.shape)
         assert bytes(rows["data"]) == result.array.tobytes()
-        plan = result.plan.grid_thw
+        plan = result.plan.patch_grid
         assert np.frombuffer(grid["data"], np.int64).tolist() == [plan.t, plan.h, plan.w]
     assert not tensors
     metadata = _metadata(data)

@@ -13,7 +13,8 @@ from monopath_server.media.prepare import PreparedPixels, ResizeRoute
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
 from monopath_server.processors.kimi.presets import PRESETS
-from monopath_server.processors.types import ElementType, ImagePlan, Size
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import ElementType, Size
 from monopath_server.transforms.pass_order import vertical_first
 
 __all__ = ["Batch", "make_batch", "wanted_batches"]
@@ -25,7 +26,7 @@ MIXED = (Size(256, 256), Size(1024, 1024), Size(1920, 1080), Size(2048, 2048), S
 MAX_FEATURE_BYTES = 8 << 30
 """A batch with more is left out: the host has to hold it too."""
 
-Item = tuple[PreparedPixels, ImagePlan, NDArray[np.uint8]]
+Item = tuple[PreparedPixels, PatchGridPlan, NDArray[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Batch:
         between = sum(_between_bytes(plan, self.config) for _, plan, _ in self.items)
         return self.upload_bytes + 2 * between + self.feature_bytes
 
-    def on_device(self, device: torch.device) -> list[tuple[torch.Tensor, ImagePlan]]:
+    def on_device(self, device: torch.device) -> list[tuple[torch.Tensor, PatchGridPlan]]:
         """Equal images together, as torch code takes them: uint8 [images, 3, height, width]."""
         counts: dict[int, int] = {}
         firsts: dict[int, Item] = {}
@@ -97,7 +98,7 @@ def _noise(size: Size) -> PreparedPixels:
     return PreparedPixels(pixels, False, False, "RGB", ResizeRoute.KERNEL)
 
 
-def _between_bytes(plan: ImagePlan, config: KimiConfig) -> int:
+def _between_bytes(plan: PatchGridPlan, config: KimiConfig) -> int:
     source, target = plan.original_size, plan.resized_size
     if source == target:
         return 0

@@ -12,7 +12,8 @@ import torch
 from torch.nn import functional
 
 from monopath_server.processors.kimi.config import KimiConfig
-from monopath_server.processors.types import ElementType, ImagePlan
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import ElementType
 
 __all__ = ["TORCH_TYPES", "Textbook"]
 
@@ -32,7 +33,7 @@ class Textbook:
         self._mean = torch.tensor(config.image_mean, device=device).reshape(1, 3, 1, 1)
         self._std = torch.tensor(config.image_std, device=device).reshape(1, 3, 1, 1)
 
-    def rows(self, pixels: torch.Tensor, plan: ImagePlan) -> torch.Tensor:
+    def rows(self, pixels: torch.Tensor, plan: PatchGridPlan) -> torch.Tensor:
         """Return rows [images * rows, 3, patch_size, patch_size] of equal images, uint8 [images, 3, height, width]."""
         values = pixels.to(torch.float32)
         size = plan.resized_size
@@ -47,6 +48,6 @@ class Textbook:
         patches = values.reshape(len(pixels), 3, grid.h, side_px, grid.w, side_px).permute(0, 2, 4, 1, 3, 5)
         return patches.reshape(-1, 3, side_px, side_px).to(self._type)
 
-    def batch(self, groups: Sequence[tuple[torch.Tensor, ImagePlan]]) -> list[torch.Tensor]:
+    def batch(self, groups: Sequence[tuple[torch.Tensor, PatchGridPlan]]) -> list[torch.Tensor]:
         """Return the rows of each group of equal images."""
         return [self.rows(pixels, plan) for pixels, plan in groups]

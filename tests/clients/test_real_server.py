@@ -75,6 +75,7 @@ async def test_every_form_of_an_image_gives_the_same_features(kind: str, tmp_pat
     assert len({result.sha256() for result in results}) == 1
     assert results[0].plan.original_size == Size(61, 47)
     grid = results[0].plan.grid_thw
+    assert grid is not None
     assert results[0].array.shape == (grid.t * grid.h * grid.w, 3, 14, 14)
 
 

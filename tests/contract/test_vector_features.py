@@ -13,8 +13,16 @@ import pytest
 from google.protobuf import json_format
 from numpy.typing import NDArray
 
+from monopath.cli.verify_presets import checkpoint_of
 from monopath.v1 import config_pb2, tensor_pb2
-from monopath_server.reference import RawImage, ReferenceBackground, ReferenceConfig, reference_features
+from monopath_server.reference import (
+    AnyReference,
+    RawImage,
+    ReferenceConfig,
+    reference_config,
+    reference_features,
+    reference_plan,
+)
 from tests.contract.vector_cases import Vector, load_vectors
 
 _VECTORS = [vector for vector in load_vectors() if vector.expected_features and not vector.newer]
@@ -22,32 +30,27 @@ _DEFERRED = [vector for vector in _VECTORS if vector.method != "StreamLocal"]
 _LOCAL = [vector for vector in _VECTORS if vector.method == "StreamLocal"]
 
 
-def _config(vector: Vector) -> tuple[ReferenceConfig, str]:
+def _config(vector: Vector) -> tuple[AnyReference, str]:
     # The resolved config of presets and JSON texts stands in what is expected of `ready`.
     opening = vector.documents()[0]["config"]
     sources = (opening["processor"], vector.expected_events[0]["ready"].get("processor", {}))
-    source = next(source for source in sources if "kimi" in source)
-    message = json_format.ParseDict(source, config_pb2.ProcessorConfig()).kimi
+    source = next(source for source in sources if source.keys().isdisjoint(("preset", "checkpoint")) and source)
     output = json_format.ParseDict(opening["output"], config_pb2.OutputConfig())
-    mean, std = message.image_mean, message.image_std
-    kernel = message.resample_kernel or config_pb2.RESAMPLE_KERNEL_PILLOW_13
-    config = ReferenceConfig(
-        patch_size=message.patch_size,
-        merge_kernel_size=message.merge_kernel_size,
-        in_patch_limit=message.in_patch_limit,
-        patch_limit_on_one_side=message.patch_limit_on_one_side,
-        image_mean=(mean.red, mean.green, mean.blue),
-        image_std=(std.red, std.green, std.blue),
-        background=_background(message.transparent_bg_config) if message.HasField("transparent_bg_config") else None,
-        resample_kernel=config_pb2.ResampleKernel.Name(kernel).removeprefix("RESAMPLE_KERNEL_"),  # type: ignore[arg-type]
-    )
-    return config, tensor_pb2.DataType.Name(output.data_type).removeprefix("DATA_TYPE_")
+    return reference_of(source), tensor_pb2.DataType.Name(output.data_type).removeprefix("DATA_TYPE_")
 
 
-def _background(message: config_pb2.TransparentBackground) -> ReferenceBackground:
-    given = {field.name: value for field, value in message.ListFields()}
-    given["pattern"] = config_pb2.BackgroundPattern.Name(message.pattern).removeprefix("BACKGROUND_PATTERN_").lower()
-    return ReferenceBackground(**given)
+def reference_of(source: dict[str, Any]) -> AnyReference:
+    """The reference of a typed processor in protobuf JSON."""
+    processor = json_format.ParseDict(source, config_pb2.ProcessorConfig())
+    arm = processor.WhichOneof("source")
+    assert arm is not None
+    message: Any = getattr(processor, arm)
+    if arm == "intern_vl" and not message.HasField("has_thumbnail"):
+        message.has_thumbnail = True
+    is_pillow = arm in ("kimi", "kimi_vl")
+    default = config_pb2.RESAMPLE_KERNEL_PILLOW_13 if is_pillow else config_pb2.RESAMPLE_KERNEL_ATEN_U8
+    kernel = config_pb2.ResampleKernel.Name(message.resample_kernel or default).removeprefix("RESAMPLE_KERNEL_")
+    return reference_config(checkpoint_of(processor), kernel)
 
 
 def _image(source: dict[str, Any]) -> bytes | RawImage:
@@ -87,6 +90,38 @@ def test_expected_features_and_plans_are_those_of_the_reference(vector: Vector) 
         assert [int(length) for length in plan["features"]["shape"]] == list(np.shape(values))
         assert (plan["resizedSize"]["widthPx"], plan["resizedSize"]["heightPx"]) == features.resized_size
         assert (plan["padding"]["rightPx"], plan["padding"]["bottomPx"]) == features.padding
+        assert _tile_grid(plan) == features.tile_grid
+        assert _crop(plan) == features.crop
+
+
+_PLANS = [vector for vector in load_vectors() if vector.name in ("plan_tiles", "plan_fixed_size", "plan_cropped_grid")]
+
+
+def test_there_are_plans_of_other_kinds_to_recompute() -> None:
+    assert len(_PLANS) == 3
+
+
+@pytest.mark.parametrize("vector", _PLANS, ids=lambda vector: vector.name)
+def test_plans_of_other_kinds_are_those_of_the_reference(vector: Vector) -> None:
+    [request] = vector.documents()
+    reference = reference_of(request["processor"])
+    sizes = [(image["size"]["widthPx"], image["size"]["heightPx"]) for image in request["images"]]
+    for size, image in zip(sizes, vector.expected_events[0]["images"], strict=True):
+        plan, expected = image["plan"], reference_plan(reference, *size)
+        assert (plan["resizedSize"]["widthPx"], plan["resizedSize"]["heightPx"]) == expected.resized_size
+        assert tuple(plan["gridThw"][axis] for axis in "thw") == expected.grid_thw
+        assert (_tile_grid(plan), _crop(plan)) == (expected.tile_grid, expected.crop)
+        assert plan["tokenCount"] == expected.token_count
+
+
+def _tile_grid(plan: dict[str, Any]) -> tuple[int, int, int] | None:
+    tiles = plan.get("tileGrid")
+    return None if tiles is None else (tiles["columns"], tiles["rows"], int(tiles["hasThumbnail"]))
+
+
+def _crop(plan: dict[str, Any]) -> tuple[int, int, int, int] | None:
+    crop = plan.get("crop")
+    return None if crop is None else (crop["leftPx"], crop["topPx"], crop["widthPx"], crop["heightPx"])
 
 
 @pytest.mark.parametrize("vector", _LOCAL, ids=lambda vector: vector.name)
@@ -124,6 +159,7 @@ _NUMPY_TYPES: dict[str, Any] = {
 def _normalised(pixels: NDArray[Any], row_count: int, column_count: int, vector: Vector) -> NDArray[np.float32]:
     """What the reference makes of the image that these patches, uint8 in raster order, were cut from."""
     config, _ = _config(vector)
+    assert isinstance(config, ReferenceConfig)
     side_px = config.patch_size
     lines = pixels.reshape(row_count, column_count, 3, side_px, side_px).transpose(0, 3, 1, 4, 2).tobytes()
     image = RawImage(width_px=column_count * side_px, height_px=row_count * side_px, pixel_format="RGB8", data=lines)

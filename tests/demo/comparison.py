@@ -104,7 +104,7 @@ def _outcome(picture: Picture, result: Result[PathT], run: Run) -> Outcome:
         return Outcome(picture, error=result.error)
     expected = reference_features(_reference_source(picture.image), reference_config(run.preset), run.data_type.upper())
     plan = result.plan
-    grid = (plan.grid_thw.t, plan.grid_thw.h, plan.grid_thw.w)
+    grid = (0, 0, 0) if plan.grid_thw is None else (plan.grid_thw.t, plan.grid_thw.h, plan.grid_thw.w)
     sha256 = result.sha256()
     return Outcome(
         picture,

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from monopath import PreprocessingPath
+from monopath.cli.output import grid_text
 from tests.demo.comparison import Outcome, Run
 
 __all__ = ["print_outcomes", "print_refusal"]
@@ -50,12 +51,11 @@ def _cells(outcome: Outcome) -> list[str]:
     plan = outcome.plan
     if plan is None or outcome.timings is None:
         return ["", "", "", "", "", "", "[yellow]failed[/yellow]" if outcome.as_it_must else "[red]FAILED[/red]"]
-    grid = plan.grid_thw
     milliseconds = (outcome.timings.decoding_seconds + outcome.timings.transforming_seconds) * 1e3
     return [
         f"{plan.original_size.width_px}x{plan.original_size.height_px}",
         f"{plan.resized_size.width_px}x{plan.resized_size.height_px}",
-        f"{grid.t}x{grid.h}x{grid.w}",
+        grid_text(plan),
         str(plan.token_count),
         f"{milliseconds:.0f}",
         outcome.sha256[:8],

@@ -16,6 +16,7 @@ from monopath_server.engine.buffers import BufferPool
 from monopath_server.engine.executors import RestartingExecutor
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.types import GridTHW, ImagePlan, Padding, Size
 
 
@@ -62,7 +63,14 @@ PIXELS = PreparedPixels(np.zeros((1, 1, 4), np.uint8), False, False, "RGB", Resi
 
 
 def image(patches: int) -> ImagePlan:
-    return ImagePlan(Size(1, 1), Size(1, 1), Padding(0, 0), GridTHW(1, 1, patches), 1, 14)
+    return PatchGridPlan(
+        original_size=Size(1, 1),
+        resized_size=Size(1, 1),
+        token_count=1,
+        padding=Padding(0, 0),
+        grid_thw=GridTHW(1, 1, patches),
+        patch_size=14,
+    )
 
 
 async def transform(batcher: Batcher, patches: int) -> int:

@@ -13,11 +13,19 @@ from monopath_server.engine.buffers import BufferPool, block_bytes
 from monopath_server.engine.items import CacheOutcome, Features, Provenance, Route, Timings
 from monopath_server.engine.rows import Holding, Rows
 from monopath_server.engine.store import ContentKey, FeatureStore
-from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Padding, ResampleKernel, Size
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import ElementType, GridTHW, Padding, ResampleKernel, Size
 from tests.engine.test_rows import CountedRows
 
 BLOCK_BYTES = block_bytes(1)
-PLAN = ImagePlan(Size(1, 1), Size(1, 1), Padding(0, 0), GridTHW(1, 1, 1), 1, 14)
+PLAN = PatchGridPlan(
+    original_size=Size(1, 1),
+    resized_size=Size(1, 1),
+    padding=Padding(0, 0),
+    grid_thw=GridTHW(1, 1, 1),
+    token_count=1,
+    patch_size=14,
+)
 PROVENANCE = Provenance(bytes(32), bytes(range(32)), ResampleKernel.PILLOW_13, Route.HOST)
 
 

@@ -1,4 +1,4 @@
-"""What the reference processors made of generated images, and of sizes; measured, see `data/windowed_golden.json`."""
+"""What the reference processors made of generated images, and of sizes: measured, in `data/*_golden.json`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,62 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from monopath_server.media.prepare import PreparedPixels, prepare_image
+from monopath_server.processors.backends import CLIP_MEAN, CLIP_STD
 from monopath_server.processors.family import ProcessorConfig
+from monopath_server.processors.fixed_size.family import CLIP_PRESETS, SIGLIP_PRESETS
+from monopath_server.processors.fixed_size.geometry import ExactResize, ShortestEdgeResize
 from monopath_server.processors.glm_next.family import PRESETS as GLM_NEXT_PRESETS
 from monopath_server.processors.glm_vl.family import PRESETS as GLM_PRESETS
+from monopath_server.processors.intern_vl.family import PRESETS as INTERN_VL_PRESETS
 from monopath_server.processors.kimi_vl.family import PRESETS as KIMI_VL_PRESETS
+from monopath_server.processors.plans import FixedSizePlan, PatchGridPlan, TilePlan
 from monopath_server.processors.qwen_vl.family import PRESETS as QWEN_PRESETS
-from monopath_server.processors.types import AlphaPolicy, ElementType, ImagePlan, ResampleKernel, Size
-from monopath_server.processors.windowed import CLIP_MEAN, CLIP_STD
+from monopath_server.processors.types import (
+    AlphaPolicy,
+    Crop,
+    ElementType,
+    ImagePlan,
+    ResampleFilter,
+    ResampleKernel,
+    Size,
+)
+from monopath_server.reference.geometry import ReferencePlan
 from monopath_server.transforms.cpu.transform import CpuTransform
 
-__all__ = ["GLM5", "KIMI_VL", "QWEN2", "QWEN3", "SIZES", "Golden", "cpu_rows", "generated_image", "goldens", "prepared"]
+__all__ = [
+    "CLIP",
+    "CLIP_PADDED",
+    "GLM5",
+    "INTERN_VL",
+    "INTERN_VL_SMALL",
+    "KIMI_VL",
+    "QWEN2",
+    "QWEN3",
+    "SHORTEST_EDGES",
+    "SIGLIP",
+    "SIGLIP_BILINEAR",
+    "SIZES",
+    "TILE_CONFIGS",
+    "TILE_GRIDS",
+    "TILE_PIPELINES",
+    "Golden",
+    "cpu_rows",
+    "generated_image",
+    "goldens",
+    "in_reference_words",
+    "prepared",
+    "sha256",
+]
 
-_DATA: dict[str, Any] = json.loads((Path(__file__).parent.parent / "data" / "windowed_golden.json").read_text())
+_FOLDER = Path(__file__).parent.parent / "data"
+_DATA: dict[str, Any] = json.loads((_FOLDER / "windowed_golden.json").read_text())
+_TILE_DATA: dict[str, Any] = json.loads((_FOLDER / "tile_golden.json").read_text())
 SIZES: list[dict[str, Any]] = _DATA["sizes"]
+SHORTEST_EDGES: list[Any] = _TILE_DATA["shortest_edge"]
+"""Width, height; resized width and height, left and top of the crop for 224 and for 336 pixels."""
+TILE_GRIDS: list[Any] = _TILE_DATA["tile_grids"]
+"""Width, height; columns, rows, tiles and tokens for at most 12 tiles; columns, rows and tiles for at most 6."""
+TILE_PIPELINES: list[Any] = _TILE_DATA["pipelines"]
 QWEN2 = QWEN_PRESETS["qwen2.5-vl"]
 QWEN3 = QWEN_PRESETS["qwen3-vl"]
 GLM = GLM_PRESETS["glm-4.1v"]
@@ -41,6 +84,24 @@ _CONFIGS: dict[str, ProcessorConfig] = {
     "GLM": GLM,
     "GLMs": dataclasses.replace(GLM, max_pixels=25_088),
 }
+CLIP = CLIP_PRESETS["clip-vit-l-14"]
+SIGLIP = SIGLIP_PRESETS["siglip-so400m-14-224"]
+INTERN_VL = INTERN_VL_PRESETS["internvl3-hf"]
+CLIP_PADDED = dataclasses.replace(CLIP, resize=ShortestEdgeResize(20), crop_size=Size(24, 25))
+SIGLIP_BILINEAR = dataclasses.replace(
+    SIGLIP, resize=ExactResize(64, 48), resample_filter=ResampleFilter.BILINEAR, patch_size=None
+)
+INTERN_VL_SMALL = dataclasses.replace(INTERN_VL, tile_size=28, max_tiles=6)
+TILE_CONFIGS: dict[str, ProcessorConfig] = {
+    "CLIP224": CLIP,
+    "CLIP336": CLIP_PRESETS["clip-vit-l-14-336"],
+    "CLIPpad": CLIP_PADDED,
+    "SIGLIP224": SIGLIP,
+    "SIGLIP384": SIGLIP_PRESETS["siglip-so400m-14-384"],
+    "SIGLIPbil": SIGLIP_BILINEAR,
+    "IVL": INTERN_VL,
+    "IVLs": INTERN_VL_SMALL,
+}
 _KERNELS = {
     "ATEN": ResampleKernel.ATEN_U8,
     "PIL": ResampleKernel.PILLOW_12_2,
@@ -49,6 +110,7 @@ _KERNELS = {
 _GLM5_SMALL = dataclasses.replace(GLM5, max_image_tokens=16)
 _KIMI_VL_SMALL = dataclasses.replace(KIMI_VL, in_token_limit=64)
 _KIMI_VL_CLIP = dataclasses.replace(_KIMI_VL_SMALL, image_mean=CLIP_MEAN, image_std=CLIP_STD)
+_KIMI_VL_CROPPED = dataclasses.replace(_KIMI_VL_SMALL, pad_input=False)
 _WHITE = dataclasses.replace(QWEN3, alpha=AlphaPolicy.WHITE)
 
 _FURTHER: list[tuple[str, Any, int, int, int, str, str]] = [
@@ -72,6 +134,15 @@ _FURTHER: list[tuple[str, Any, int, int, int, str, str]] = [
     ("KVLc", _KIMI_VL_CLIP, 300, 200, 3, "PIL", "19fb0ebe938c573fa50d24520cc97564a43eb6104bfdc9da0ab61c51d3810003"),
     ("KVLc", _KIMI_VL_CLIP, 150, 400, 3, "PIL", "689032c6222d30d504c1298fa9b593bc4149336e5d2bbfaa2e79fb1893f64117"),
     ("KVLc", _KIMI_VL_CLIP, 150, 400, 3, "PIL13", "894b4e02786a0772c92c7cf7383e4618c72e2d8be27c6522f3ed17467b6cb518"),
+    (
+        "KVLcrop",
+        _KIMI_VL_CROPPED,
+        225,
+        223,
+        3,
+        "PIL",
+        "e46ca9c2ab6757e62c3c0ecab55b8589351b2761cf1849e37a78172177801c16",
+    ),
     ("Q3-gray", QWEN3, 300, 200, 1, "ATEN", "7927ba49402fe61fde6708712ba22f9226e79243e3e88f4b7123e853920a72a1"),
     ("Q3-gray", QWEN3, 300, 200, 1, "PIL", "d0c374781230036bd2bf0fd5be3bd47195ab9de5e39f5ba447aa7d783dbf28a0"),
     ("Q3-white", _WHITE, 300, 200, 4, "ATEN", "ac10f9aa8c57fcf56389418089752219cee6ee8099055792589709fa82e55d79"),
@@ -98,10 +169,11 @@ class Golden:
 
 def goldens() -> Iterator[Golden]:
     """Yield all that is known, for the Pillow orders also where another one gives the same bytes."""
-    for entry in _DATA["pipelines"]:
+    configs = {**_CONFIGS, **TILE_CONFIGS}
+    for entry in [*_DATA["pipelines"], *TILE_PIPELINES]:
         size = Size(entry["width_px"], entry["height_px"])
         for variant, digests in entry["sha256"].items():
-            config: Any = dataclasses.replace(_CONFIGS[entry["config"]], resample_kernel=_KERNELS[variant])  # type: ignore[call-arg]
+            config: Any = dataclasses.replace(configs[entry["config"]], resample_kernel=_KERNELS[variant])  # type: ignore[call-arg]
             yield Golden(
                 f"{entry['config']}-{variant}", config, size, 3, {ElementType[key]: sha for key, sha in digests.items()}
             )
@@ -119,6 +191,31 @@ def generated_image(size: Size, channels: int) -> Image.Image:
     ]
     pixels = np.stack(planes, axis=2).astype(np.uint8)
     return Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
+
+
+def in_reference_words(plan: ImagePlan) -> ReferencePlan:
+    """Return a plan of any kind as the reference has it."""
+    grid = padding = tile_grid = crop = None
+    match plan:
+        case PatchGridPlan():
+            grid = (plan.grid_thw.t, plan.grid_thw.h, plan.grid_thw.w)
+            padding = (plan.padding.right_px, plan.padding.bottom_px)
+            crop = plan.crop
+        case TilePlan(tile_grid=tiles):
+            tile_grid = (tiles.columns, tiles.rows, int(tiles.has_thumbnail))
+        case FixedSizePlan():
+            crop = None if plan.crop == Crop(0, 0, plan.resized_size) else plan.crop
+        case _:
+            raise TypeError(f"Expected a kind of plan that the reference knows, got {type(plan).__name__}")
+    return ReferencePlan(
+        original_size=(plan.original_size.width_px, plan.original_size.height_px),
+        resized_size=(plan.resized_size.width_px, plan.resized_size.height_px),
+        padding=padding or (0, 0),
+        grid_thw=grid or (0, 0, 0),
+        token_count=plan.token_count,
+        tile_grid=tile_grid,
+        crop=None if crop is None else (crop.left_px, crop.top_px, crop.size.width_px, crop.size.height_px),
+    )
 
 
 def prepared(golden: Golden) -> tuple[PreparedPixels, ImagePlan]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+from monopath_server.processors.backends import CLIP_MEAN, CLIP_STD
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.qwen_vl.config import QwenVlConfig
 from monopath_server.processors.types import (
@@ -23,7 +24,6 @@ from monopath_server.processors.types import (
     ResampleKernel,
     Size,
 )
-from monopath_server.processors.windowed import CLIP_MEAN, CLIP_STD
 from monopath_server.reference import reference_config, reference_features
 from monopath_server.transforms import tables
 from monopath_server.transforms.cuda.device import InterpreterDevice
@@ -34,6 +34,7 @@ from tests.families.golden import (
     KIMI_VL,
     QWEN2,
     QWEN3,
+    TILE_CONFIGS,
     Golden,
     cpu_rows,
     generated_image,
@@ -55,8 +56,9 @@ def device() -> InterpreterDevice:
 
 def test_the_list_of_measured_bytes_is_whole() -> None:
     names = {golden.name.partition("-")[0] for golden in GOLDENS}
-    assert names == {"Q25", "Q25s", "Q3", "Q3s", "GLM", "GLMs", "GLM5", "GLM5s", "KVL", "KVLs", "KVLc"}
-    assert sum(len(golden.digests) for golden in GOLDENS) == 173
+    grids = {"Q25", "Q25s", "Q3", "Q3s", "GLM", "GLMs", "GLM5", "GLM5s", "KVL", "KVLs", "KVLc", "KVLcrop"}
+    assert names == grids | set(TILE_CONFIGS)
+    assert sum(len(golden.digests) for golden in GOLDENS) == 288
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=str)
@@ -205,7 +207,7 @@ def test_random_layouts_are_the_same_on_both_transforms_also_in_strips(
 def test_the_tiles_of_a_real_device_give_the_same_bytes(device: InterpreterDevice, config: ProcessorConfig) -> None:
     pixels, plan = prepared(Golden("", config, Size(30, 41), 3, {}))
     rows = np.empty(plan.feature_bytes(ElementType.FLOAT16), np.uint8)
-    tiles = tile_shape(config.arithmetic.patch_size)
+    tiles = tile_shape(config.arithmetic.layout)
     transform = CudaTransform(config, ElementType.FLOAT16, device, tiles=tiles)
     assert transform.run_batch([(pixels, plan, rows)]) == (None,)
     assert np.array_equal(rows, cpu_rows(generated_image(Size(30, 41), 3), config, ElementType.FLOAT16))

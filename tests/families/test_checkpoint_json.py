@@ -24,8 +24,9 @@ QWEN3_JSON: dict[str, Any] = dict(RELEASED_PRESETS["qwen3-vl"])
 GLM_JSON: dict[str, Any] = dict(RELEASED_PRESETS["glm-4.1v"])
 KIMI_VL_JSON: dict[str, Any] = dict(RELEASED_PRESETS["kimi-vl-a3b"])
 TYPES = (
-    "Glm46VImageProcessor, Glm4vImageProcessor, Glm5NextImageProcessor, KimiK25VisionProcessor, KimiK3VisionProcessor, "
-    "KimiVLImageProcessor, Qwen2VLImageProcessor"
+    "CLIPFeatureExtractor, CLIPImageProcessor, Glm46VImageProcessor, Glm4vImageProcessor, Glm5NextImageProcessor, "
+    "GotOcr2ImageProcessor, KimiK25VisionProcessor, KimiK3VisionProcessor, KimiVLImageProcessor, "
+    "Qwen2VLImageProcessor, SiglipImageProcessor"
 )
 
 
@@ -87,7 +88,7 @@ def test_a_class_of_the_checkpoints_own_is_known_by_the_keys_of_its_family() -> 
 @pytest.mark.parametrize(
     ("document", "field", "found"),
     [
-        ({"image_processor_type": "CLIPImageProcessor", "size": 224}, "image_processor_type", '"CLIPImageProcessor"'),
+        ({"image_processor_type": "ViTImageProcessor", "size": 224}, "image_processor_type", '"ViTImageProcessor"'),
         ({"feature_extractor_type": "Qwen9"}, "feature_extractor_type", '"Qwen9"'),
         ({"auto_map": {"AutoImageProcessor": "code--module.Qwen9"}}, "auto_map.AutoImageProcessor", '"Qwen9"'),
         ({"_name_or_path": "Qwen/Qwen2.5-VL-7B-Instruct", "patch_size": 14}, "image_processor_type", "none"),
@@ -200,8 +201,9 @@ def test_kimi_vl_needs_its_keys(key: str) -> None:
     assert violations(document) == {key: "Expected a value, got none"}
 
 
-def test_kimi_vl_without_padding_is_refused() -> None:
-    assert violations(KIMI_VL_JSON | {"pad_input": False}) == {"pad_input": "Expected true, got false"}
+def test_kimi_vl_pads_or_crops() -> None:
+    assert parse(KIMI_VL_JSON | {"pad_input": False}).config == dataclasses.replace(KIMI_VL, pad_input=False)
+    assert violations(KIMI_VL_JSON | {"pad_input": 1}) == {"pad_input": "Expected true or false, got 1"}
 
 
 def test_what_the_file_does_not_say_is_taken_from_the_caller() -> None:
@@ -230,8 +232,10 @@ def test_each_field_is_part_of_the_digest() -> None:
         for field in fields:
             value = getattr(config, field.name)
             match value:
+                case bool():
+                    other: Any = not value
                 case int():
-                    other: Any = value + 1
+                    other = value + 1
                 case tuple():
                     other = (0.25, *value[1:])
                 case ResampleKernel():
@@ -254,6 +258,11 @@ def test_the_digests_of_kimi_are_those_of_the_first_release() -> None:
         "kimi-k2.5": "12f37b37c075c8c318bceaca0498ef8211fb8422ceaef2f69531aa8a45b9fe1e",
         "kimi-k3": "b6006b82bd3507d218623d071c28d8e8178c6efcc12220db810c71c43810f82c",
     }
+
+
+def test_the_digest_of_kimi_vl_is_older_than_its_crop() -> None:
+    digest = "9d8fd6e279ca033b513be167ea3c9f46656e89be09b1f1130b50eb30cc337d88"
+    assert config_digest(KIMI_VL).hex() == digest
 
 
 def test_an_override_of_nothing_changes_nothing() -> None:

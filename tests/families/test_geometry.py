@@ -13,10 +13,11 @@ import pytest
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.glm_vl.family import PRESETS as GLM_PRESETS
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.presets import PRESETS
-from monopath_server.processors.types import ResampleKernel, Size
+from monopath_server.processors.types import Crop, GridTHW, Padding, ResampleKernel, Size
 from monopath_server.reference import RELEASED_PRESETS, reference_config, reference_plan
-from tests.families.golden import GLM5, KIMI_VL, QWEN2, QWEN3, SIZES
+from tests.families.golden import GLM5, KIMI_VL, QWEN2, QWEN3, SIZES, in_reference_words
 
 GLM = GLM_PRESETS["glm-4.1v"]
 CONFIGS: dict[str, ProcessorConfig] = {
@@ -74,6 +75,7 @@ def test_sizes_are_the_measured_ones(name: str) -> None:
             assert caught.value.reason is ItemReason.IMAGE_SIZE_INVALID
             continue
         plan = config.plan(size)
+        assert isinstance(plan, PatchGridPlan)
         grid = plan.grid_thw
         found = [plan.resized_size.width_px, plan.resized_size.height_px, grid.h, grid.w, plan.token_count]
         assert found == row[name], size
@@ -193,13 +195,7 @@ def test_300_by_300_sizes_have_the_plan_of_the_reference(preset: str) -> None:
                 with pytest.raises(ItemFault):
                     config.plan(Size(width_px, height_px))
                 continue
-            plan = config.plan(Size(width_px, height_px))
-            assert (
-                (plan.resized_size.width_px, plan.resized_size.height_px),
-                (plan.padding.right_px, plan.padding.bottom_px),
-                (plan.grid_thw.t, plan.grid_thw.h, plan.grid_thw.w),
-                plan.token_count,
-            ) == (expected.resized_size, expected.padding, expected.grid_thw, expected.token_count)
+            assert in_reference_words(config.plan(Size(width_px, height_px))) == expected
 
 
 _LENGTHS = [*range(1, 151), *range(163, 163 + 150 * 26, 26)]
@@ -215,3 +211,34 @@ def test_the_server_and_the_reference_share_no_code() -> None:
     for path in reference.glob("*.py"):
         imported = set(re.findall(r"from monopath_server\.(\w+)", path.read_text()))
         assert imported <= {"reference"}, path.name
+
+
+def test_kimi_vl_without_padding_keeps_the_middle_and_only_whole_windows() -> None:
+    cropped = dataclasses.replace(KIMI_VL, in_token_limit=64, pad_input=False)
+    plan = cropped.plan(Size(225, 223))
+    assert (plan.resized_size, plan.grid_thw, plan.token_count) == (Size(116, 115), GridTHW(1, 8, 8), 16)
+    # Halves of a pixel go to the even offset: 4 / 2 and 3 / 2.
+    assert plan.crop == Crop(2, 2, Size(112, 112))
+    assert plan.padding == Padding(0, 0)
+    with pytest.raises(ItemFault, match="Expected whole windows of 2 x 2 patches after the crop, got 3 x 2 patches"):
+        cropped.plan(Size(43, 28))
+    with pytest.raises(ItemFault, match="got 0 x 2 patches"):
+        cropped.plan(Size(13, 28))
+
+
+def test_plans_of_kimi_vl_without_padding_equal_the_references() -> None:
+    config = dataclasses.replace(KIMI_VL, in_token_limit=64, pad_input=False)
+    checkpoint = {**RELEASED_PRESETS["kimi-vl-a3b"], "in_token_limit": 64, "pad_input": False}
+    reference = reference_config(checkpoint, "PILLOW_13")
+    planned_count = 0
+    for width_px in range(1, 400, 7):
+        for height_px in range(1, 400, 7):
+            try:
+                expected = reference_plan(reference, width_px, height_px)
+            except ValueError:
+                with pytest.raises(ItemFault):
+                    config.plan(Size(width_px, height_px))
+                continue
+            planned_count += 1
+            assert in_reference_words(config.plan(Size(width_px, height_px))) == expected
+    assert planned_count > 700

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
 from monopath_server.processors.families import FAMILIES
 from monopath_server.processors.family import Overrides, ProcessorConfig, overridden
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.qwen_vl.config import QwenVlConfig
 from monopath_server.processors.types import (
     AlphaPolicy,
     ElementType,
     GridTHW,
-    ImagePlan,
     Padding,
     ResampleKernel,
     Size,
@@ -50,7 +50,15 @@ def resized(pixels: np.ndarray[Any, np.dtype[np.uint8]], target: Size) -> bytes:
     words[..., :3] = pixels
     source = PreparedPixels(words, has_alpha=False, already_resized=False, source_mode="RGB", route=ResizeRoute.KERNEL)
     grid = GridTHW(1, target.height_px, target.width_px)
-    plan = ImagePlan(Size(width_px, height_px), target, Padding(0, 0), grid, grid.patch_count, 1, 1, 1)
+    plan = PatchGridPlan(
+        original_size=Size(width_px, height_px),
+        resized_size=target,
+        token_count=grid.patch_count,
+        padding=Padding(0, 0),
+        grid_thw=grid,
+        patch_size=1,
+        temporal_copies=1,
+    )
     rows = np.empty(plan.feature_bytes(ElementType.UINT8), np.uint8)
     CpuTransform(PIXELS, ElementType.UINT8).rows_into(source, plan, rows)
     return rows.tobytes()
@@ -93,6 +101,7 @@ def test_the_processors_of_transformers_give_the_same_bytes(preset: str) -> None
             warnings.simplefilter("ignore")
             expected = processor(images=image, return_tensors="np")
         plan = config.plan(Size(*size))
+        assert isinstance(plan, PatchGridPlan)
         assert expected["image_grid_thw"].tolist() == [[1, plan.grid_thw.h, plan.grid_thw.w]], (mode, size)
         assert cpu_rows(image, config, ElementType.FLOAT32).tobytes() == expected["pixel_values"].tobytes(), (
             mode,

@@ -45,11 +45,13 @@ def expected_bytes(name: str, pixels: np.ndarray[Any, Any], pixel_format: Any = 
 @pytest.mark.parametrize("name", NEW_PRESETS)
 @pytest.mark.asyncio
 async def test_every_preset_streams_on_both_deferred_paths_and_its_echo_opens_the_same_stream(name: str) -> None:
-    pixels = photo(40, 30)
+    # Of InternVL the smaller one is 3 tiles instead of 13: the interpreter is slow.
+    width_px, height_px = (40, 20) if name.startswith("internvl") else (40, 30)
+    pixels = photo(width_px, height_px)
     expected = expected_bytes(name, pixels)
     async with running_rig(INTERPRETED) as rig:
         for path in PATHS:
-            item = make_item(1, raw_pixels(pixels.tobytes(), 40, 30), path=path)
+            item = make_item(1, raw_pixels(pixels.tobytes(), width_px, height_px), path=path)
             stream = await rig.run([item], make_config(path, preset(name)), path)
             assert stream.ready is not None
             assert bytes(stream.outcomes[1].data) == expected
@@ -215,7 +217,7 @@ def _imports(path: Path) -> set[str]:
 
 def test_nothing_but_the_registries_and_the_adapters_names_a_family() -> None:
     packages = {path.parent.name for path in (SERVER / "processors").glob("*/__init__.py")}
-    assert len(packages) == 5
+    assert len(packages) == 7
     allowed = {SERVER / "processors" / "families.py", SERVER / "transforms" / "self_check.py"}
     for path in SERVER.rglob("*.py"):
         inside = path.parent.parent == SERVER / "processors"

@@ -9,7 +9,8 @@ from monopath.v1 import config_pb2
 from monopath_server.faults import ConfigViolation
 from monopath_server.processors.arithmetic import PixelArithmetic
 from monopath_server.processors.family import CanonicalForm, Family, ParsedConfig, ProcessorConfig
-from monopath_server.processors.types import GridTHW, ImagePlan, Normalization, Padding, ResampleKernel, Size
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import GridTHW, Normalization, Padding, ResampleKernel, RowLayout, Size
 from monopath_server.serving.families.adapter import FamilyAdapter
 
 __all__ = ["TOY", "TOY_ADAPTER", "ToyConfig"]
@@ -29,19 +30,26 @@ class ToyConfig(ProcessorConfig):
     @property
     def arithmetic(self) -> PixelArithmetic:
         return PixelArithmetic(
-            patch_size=SIDE_PX,
+            layout=RowLayout(SIDE_PX, SIDE_PX, temporal_copies=3),
             image_mean=(self.mean, 0.5, 0.5),
             image_std=(1.0, 1.0, 1.0),
             normalization=Normalization.PIL_BACKEND,
             resample_kernel=ResampleKernel.PILLOW_13,
             longest_resized_side_px=SIDE_PX,
-            temporal_copies=3,
         )
 
-    def plan(self, size: Size) -> ImagePlan:
+    def plan(self, size: Size) -> PatchGridPlan:
         padding = Padding(-size.width_px % SIDE_PX, -size.height_px % SIDE_PX)
         grid = GridTHW(1, -(-size.height_px // SIDE_PX), -(-size.width_px // SIDE_PX))
-        return ImagePlan(size, size, padding, grid, grid.patch_count, SIDE_PX, temporal_copies=3)
+        return PatchGridPlan(
+            original_size=size,
+            resized_size=size,
+            token_count=grid.patch_count,
+            padding=padding,
+            grid_thw=grid,
+            patch_size=SIDE_PX,
+            temporal_copies=3,
+        )
 
     def violations(self) -> tuple[ConfigViolation, ...]:
         return (ConfigViolation("mean", "Expected at most 1"),) if self.mean > 1 else ()

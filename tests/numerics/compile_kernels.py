@@ -18,17 +18,25 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from monopath_server.processors.types import RowLayout
 from monopath_server.transforms.cuda.layout import filter_constants, tile_shape, write_constants
 from monopath_server.transforms.cuda.runtime import Kernels, load_kernels
 
 ARCHITECTURES = {"sm_80": 80, "sm_90": 90, "sm_100": 100}
 RAW_TYPES = ("u8", "i16", "i32")
-RELEASED_PATCH_SIZE = 14
+RELEASED_LAYOUT = RowLayout(14, 14)
 """All released checkpoints; compiled in every variant for every architecture."""
 OTHER_PATCH_SIZES = (1, 16, 64)
 """The ends of the range and a power of two; compiled in the variant that has everything, for sm_90."""
-WINDOWED_LAYOUTS = ((14, 2, 2), (16, 2, 2))
-"""Patch size, window size and temporal copies of the released Qwen-VL and GLM checkpoints; for every architecture."""
+OTHER_FAMILIES_LAYOUTS = (
+    RowLayout(14, 14, 2, 2),
+    RowLayout(16, 16, 2, 2),
+    RowLayout(448, 448),
+    RowLayout(336, 336),
+    RowLayout(25, 24),
+)
+"""Windows and frames of Qwen-VL and GLM, tiles of InternVL, images of CLIP, and one that is no square; for every
+architecture."""
 
 FILTER_POINTERS = {"words": "*i32", "descriptors": "*i64", "tiles": "*i32", "coefficients": "*i32"}
 WRITE_POINTERS = FILTER_POINTERS | {"square_parity": "*u8", "alpha_tables": "*u8"}
@@ -52,13 +60,11 @@ class Variant:
 
 def variants(
     kernels: Kernels,
-    patch_size: int,
+    layout: RowLayout,
     raw_types: tuple[str, ...],
-    window_size: int = 1,
-    temporal_copies: int = 1,
 ) -> Iterator[Variant]:
     """All that a transform of this layout of rows can launch."""
-    tiles = tile_shape(patch_size)
+    tiles = tile_shape(layout)
     for has_alpha in (False, True):
         name = f"filter_first_axis alpha={has_alpha:d}"
         constants = filter_constants(tiles, has_alpha=has_alpha)
@@ -66,15 +72,8 @@ def variants(
         for raw_type in raw_types:
             pointers = WRITE_POINTERS | {"element_table": f"*{raw_type}", "output": f"*{raw_type}"}
             for has_second_axis in (False, True):
-                name = f"write_patches {raw_type} patch={patch_size} alpha={has_alpha:d} second={has_second_axis:d}"
-                constants = write_constants(
-                    tiles,
-                    patch_size,
-                    has_alpha=has_alpha,
-                    has_second_axis=has_second_axis,
-                    window_size=window_size,
-                    temporal_copies=temporal_copies,
-                )
+                name = f"write_patches {raw_type} of {layout}, alpha={has_alpha:d} second={has_second_axis:d}"
+                constants = write_constants(tiles, layout, has_alpha=has_alpha, has_second_axis=has_second_axis)
                 yield Variant(name, kernels.write_patches, pointers, constants, tiles.write_warps)
 
 
@@ -141,13 +140,17 @@ def check_architecture(architecture: str) -> tuple[int, int]:
     kernels = load_kernels(interpreted=False)
     capability = ARCHITECTURES[architecture]
     check_that_the_search_finds(capability)
-    work = list(variants(kernels, RELEASED_PATCH_SIZE, RAW_TYPES))
-    for patch_size, window_size, temporal_copies in WINDOWED_LAYOUTS:
-        layout = variants(kernels, patch_size, RAW_TYPES, window_size, temporal_copies)
+    work = list(variants(kernels, RELEASED_LAYOUT, RAW_TYPES))
+    for layout in OTHER_FAMILIES_LAYOUTS:
+        of_layout = variants(kernels, layout, RAW_TYPES)
         # Alpha is gone before such a transform.
-        work += [variant for variant in layout if not variant.constants["HAS_ALPHA"] and "PATCH" in variant.constants]
+        work += [
+            variant
+            for variant in of_layout
+            if not variant.constants["HAS_ALPHA"] and "PATCH_WIDTH" in variant.constants
+        ]
     for patch_size in OTHER_PATCH_SIZES if architecture == "sm_90" else ():
-        work += list(variants(kernels, patch_size, ("i16",)))[-1:]
+        work += list(variants(kernels, RowLayout(patch_size, patch_size), ("i16",)))[-1:]
     failures = 0
     for variant in work:
         compiled = compile_variant(variant, capability)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.types import (
     Background,
     BackgroundPattern,
@@ -29,6 +30,7 @@ def expected_rows(
     image: Image.Image, plan: ImagePlan, config: KimiConfig, element_type: ElementType
 ) -> NDArray[np.uint8]:
     """Return the bytes of `pixel_values`, flat."""
+    assert isinstance(plan, PatchGridPlan)
     target = (plan.resized_size.width_px, plan.resized_size.height_px)
     if config.transparent_fill_stage is FillStage.BEFORE_RESIZE:
         resized = resize(Image.fromarray(fill(image, config.transparent_background)), target, config.resample_kernel)

@@ -70,7 +70,7 @@ def test_an_image_cut_into_strips_equals_the_cpu(
 @pytest.mark.parametrize("kernel", ResampleKernel)
 def test_the_tiles_of_a_real_device_give_the_same_bytes(device: InterpreterDevice, kernel: ResampleKernel) -> None:
     config = dataclasses.replace(K3_SMALL, resample_kernel=kernel)
-    transform = CudaTransform(config, ElementType.BFLOAT16, device, tiles=tile_shape(config.patch_size))
+    transform = CudaTransform(config, ElementType.BFLOAT16, device, tiles=tile_shape(config.arithmetic.layout))
     assert_equal_to_the_cpu([PORTRAIT, SMALL], transform)
 
 

@@ -14,7 +14,7 @@ from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.kimi.config import KimiConfig
 from monopath_server.processors.kimi.geometry import plan_image
 from monopath_server.processors.kimi.presets import PRESETS
-from monopath_server.processors.types import PILLOW_KERNELS, GridTHW, ImagePlan, Padding, ResampleKernel, Size
+from monopath_server.processors.types import PILLOW_KERNELS, Crop, ResampleKernel, RowLayout, Size, Sweep
 from monopath_server.transforms.coefficients import resample_weights
 from monopath_server.transforms.cuda.layout import Column, lay_out, tile_shape
 from monopath_server.transforms.cuda.strips import (
@@ -32,7 +32,7 @@ SIZES = st.builds(Size, st.integers(1, 700), st.integers(1, 700))
 
 def image_of(size: Size, config: KimiConfig = SMALL_LIMITS, index: int = 0) -> DeviceImage:
     plan = plan_image(config, size)
-    return device_image(index, plan, size, config.arithmetic, has_alpha=bool(index % 2), element_bytes=2)
+    return device_image(index, plan.sweeps[0], size, config.arithmetic, has_alpha=bool(index % 2), element_bytes=2)
 
 
 def coefficient_places(strips: tuple[Strip, ...]) -> dict[AxisKey, int]:
@@ -69,9 +69,9 @@ def test_strips_cover_the_grid_once_and_keep_the_bound(size: Size, bound: int, k
     strips = list(cut_into_strips(image, bound))
     edges = [0] + [strip.patch_rows[1] for strip in strips]
     assert [strip.patch_rows for strip in strips] == list(itertools.pairwise(edges))
-    assert edges[-1] == image.plan.grid_thw.h
+    assert edges[-1] == image.sweep.grid_rows
     assert all(strip.device_bytes <= bound or strip.patch_rows[1] - strip.patch_rows[0] == 1 for strip in strips)
-    assert sum(strip.output_bytes for strip in strips) == image.plan.row_count * image.plan.row_elements * 2
+    assert sum(strip.output_bytes for strip in strips) == image.sweep.row_count * image.layout.row_elements * 2
     for strip in strips:
         begin, end = strip.source_rows
         assert 0 <= begin <= end <= size.height_px
@@ -101,7 +101,7 @@ def test_sections_of_a_launch_do_not_overlap(sizes: list[Size]) -> None:
     [strips] = group_into_launches([image_of(size, index=index) for index, size in enumerate(sizes)], 1 << 40)
     places = coefficient_places(strips)
     new_windows = tuple(axis_windows(*key) for key in places)
-    tiles = tile_shape(14)
+    tiles = tile_shape(RowLayout(14, 14))
     layout = lay_out(strips, tiles, places, new_windows)
     sections = [
         (0, layout.descriptors.nbytes),
@@ -123,7 +123,10 @@ def test_sections_of_a_launch_do_not_overlap(sizes: list[Size]) -> None:
     for tile_list, count in ((layout.filter_tiles, tiles.filter_columns), (layout.write_tiles, tiles.patches)):
         assert len(np.unique(tile_list, axis=0)) == len(tile_list)
         widths = np.array(
-            [s.image.scratch_width_px if tile_list is layout.filter_tiles else s.image.plan.grid_thw.w for s in strips]
+            [
+                s.image.scratch_width_px if tile_list is layout.filter_tiles else s.image.sweep.grid_columns
+                for s in strips
+            ]
         )
         assert np.all((tile_list[:, 1] & 0xFFFF) * count < widths[tile_list[:, 0]])
 
@@ -134,15 +137,15 @@ def test_axes_in_common_share_their_coefficients() -> None:
 
 
 def test_an_image_beyond_32_bit_offsets_is_refused_by_itself() -> None:
-    plan = ImagePlan(Size(60_000, 60_000), Size(14, 14), Padding(0, 0), GridTHW(1, 1, 1), 1, 14)
+    sweep = Sweep(Size(14, 14), Crop(0, 0, Size(14, 14)), 1, 1)
     with pytest.raises(ItemFault, match="Expected fewer than 2147483648") as caught:
-        device_image(0, plan, plan.original_size, SMALL_LIMITS.arithmetic, has_alpha=False, element_bytes=4)
+        device_image(0, sweep, Size(60_000, 60_000), SMALL_LIMITS.arithmetic, has_alpha=False, element_bytes=4)
     assert caught.value.reason is ItemReason.FEATURES_TOO_LARGE
 
 
 @pytest.mark.parametrize("patch_size", range(1, 65))
 def test_tiles_are_powers_of_two_and_hold_a_patch(patch_size: int) -> None:
-    tiles = tile_shape(patch_size)
+    tiles = tile_shape(RowLayout(patch_size, patch_size))
     assert tiles.positions >= patch_size * patch_size > tiles.positions // 2
     for lanes in (tiles.positions, tiles.patches, tiles.filter_rows, tiles.filter_columns):
         assert lanes & (lanes - 1) == 0

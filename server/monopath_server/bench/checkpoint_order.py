@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from monopath_server.processors.kimi.config import KimiConfig
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.types import FillStage, ImagePlan
 
 __all__ = ["checkpoint_rows"]
@@ -18,8 +19,10 @@ def checkpoint_rows(data: bytes, plan: ImagePlan, config: KimiConfig) -> NDArray
     """Return `pixel_values` of a file without transparency: float32 [rows, 3, patch_size, patch_size].
 
     Raises:
-        ValueError: the image has an alpha channel, which would have to be composited.
+        ValueError: the image has an alpha channel, which would have to be composited, or its plan has no patch grid.
     """
+    if not isinstance(plan, PatchGridPlan):
+        raise ValueError(f"Expected a plan of a patch grid, got one of shape {plan.shape}")
     image: Image.Image = Image.open(io.BytesIO(data))
     if "A" in image.getbands():
         raise ValueError(f"Expected an image without transparency, got one of mode {image.mode}")

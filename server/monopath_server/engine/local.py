@@ -20,7 +20,8 @@ from monopath_server.engine.workers import CancelToken, JobCancelled
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.digest import config_digest
 from monopath_server.processors.family import ProcessorConfig
-from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Size
+from monopath_server.processors.plans import PatchGridPlan, TilePlan
+from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Size, TileGrid
 from monopath_server.transforms.convert import convert_rows, first_non_finite
 
 __all__ = ["LocalEngine", "LocalItem", "LocalWork"]
@@ -33,7 +34,9 @@ class LocalItem:
     id: int
     label: str
     original_size: Size
-    grid_thw: GridTHW
+    grid_thw: GridTHW | None
+    tile_grid: TileGrid | None
+    """None: not said, which is no contradiction."""
     token_count: int
     element_type: ElementType
     shape: tuple[int, ...]
@@ -165,7 +168,9 @@ class LocalEngine:
             ItemFault: FEATURES_MISMATCH naming the first field that differs, FEATURES_TOO_LARGE over the limit.
         """
         plan = self._config.plan(item.original_size)
-        _expect("grid_thw", plan.grid_thw, item.grid_thw)
+        _expect("grid_thw", plan.grid_thw if isinstance(plan, PatchGridPlan) else None, item.grid_thw)
+        if item.tile_grid is not None:
+            _expect("tile_grid", plan.tile_grid if isinstance(plan, TilePlan) else None, item.tile_grid)
         _expect("token_count", plan.token_count, item.token_count)
         _expect("features.shape", plan.shape, item.shape)
         _expect("features.size_bytes", plan.feature_bytes(item.element_type), item.size_bytes)
@@ -243,4 +248,5 @@ class LocalEngine:
 
 def _expect(field: str, expected: object, found: object) -> None:
     if expected != found:
-        raise ItemFault(ItemReason.FEATURES_MISMATCH, f"Expected {field} {expected}, got {found}", field=field)
+        wanted, got = ("none" if value is None else value for value in (expected, found))
+        raise ItemFault(ItemReason.FEATURES_MISMATCH, f"Expected {field} {wanted}, got {got}", field=field)

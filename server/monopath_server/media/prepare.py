@@ -18,7 +18,7 @@ from monopath_server.media.pillow_view import view_pixels
 from monopath_server.media.pixels import PixelFormat
 from monopath_server.processors.arithmetic import PixelArithmetic
 from monopath_server.processors.family import ProcessorConfig
-from monopath_server.processors.types import FillStage, ImagePlan, Padding, Size
+from monopath_server.processors.types import Crop, FillStage, ImagePlan, RowLayout, Size, Sweep
 
 __all__ = ["PreparedPixels", "ResizeRoute", "prepare_image", "prepare_raw_pixels"]
 
@@ -58,11 +58,19 @@ class PreparedPixels:
     is_padded: bool = False
     """Whether `pixels` was padded too, in its own colour mode: nothing is left to add then."""
 
-    def plan_left(self, plan: ImagePlan) -> ImagePlan:
-        """The plan of what is left to do."""
+    def sweeps_left(self, plan: ImagePlan) -> tuple[Sweep, ...]:
+        """What is left to do of a plan."""
         if not self.is_padded:
-            return plan
-        return replace(plan, resized_size=_padded_size(plan), padding=Padding(0, 0))
+            return plan.sweeps
+        return tuple(
+            replace(sweep, resized_size=canvas, crop=Crop(0, 0, canvas))
+            for sweep in plan.sweeps
+            for canvas in (_canvas_size(sweep, plan.layout),)
+        )
+
+    def expected_size(self, plan: ImagePlan) -> Size:
+        """The size that `pixels` must have."""
+        return self.sweeps_left(plan)[0].resized_size if self.already_resized else plan.original_size
 
     @property
     def size(self) -> Size:
@@ -145,7 +153,9 @@ def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, arithmetic: PixelAri
             resized = resize_in_own_mode(image, plan.resized_size, arithmetic.resample_kernel)
             if arithmetic.pads_in_own_mode:
                 # The mode's zero, which is the first colour of a palette, and white for inks.
-                resized = ImageOps.expand(resized, (0, 0, plan.padding.right_px, plan.padding.bottom_px), fill=0)
+                canvas = _canvas_size(plan.sweeps[0], plan.layout)
+                right_px, bottom_px = canvas.width_px - resized.width, canvas.height_px - resized.height
+                resized = ImageOps.expand(resized, (0, 0, right_px, bottom_px), fill=0)
             converted = _convert(resized, "RGBA" if is_filled else "RGB")
             pixels, has_alpha, route = view_pixels(converted), is_filled, ResizeRoute.HOST_PILLOW
     return PreparedPixels(
@@ -158,10 +168,9 @@ def _resize_then_fill(loaded: LoadedImage, plan: ImagePlan, arithmetic: PixelAri
     )
 
 
-def _padded_size(plan: ImagePlan) -> Size:
-    return Size(
-        plan.resized_size.width_px + plan.padding.right_px, plan.resized_size.height_px + plan.padding.bottom_px
-    )
+def _canvas_size(sweep: Sweep, layout: RowLayout) -> Size:
+    """Size of all patches of a sweep together."""
+    return Size(sweep.grid_columns * layout.patch_width_px, sweep.grid_rows * layout.patch_height_px)
 
 
 def _pixels(loaded: LoadedImage) -> NDArray[np.uint8]:

@@ -13,6 +13,7 @@ from monopath_server.processors.types import (
     OrientationPolicy,
     ResampleFilter,
     ResampleKernel,
+    RowLayout,
 )
 
 __all__ = ["PixelArithmetic"]
@@ -22,8 +23,8 @@ __all__ = ["PixelArithmetic"]
 class PixelArithmetic:
     """The arithmetic of one config, in words that all families share."""
 
-    patch_size: int
-    """Side of a patch in pixels."""
+    layout: RowLayout
+    """What a row of features holds."""
     image_mean: ChannelValues
     image_std: ChannelValues
     normalization: Normalization
@@ -32,10 +33,6 @@ class PixelArithmetic:
     longest_resized_side_px: int
     """No resized image with an alpha channel is longer: the device has tables of this length for its background."""
     resample_filter: ResampleFilter = ResampleFilter.BICUBIC
-    window_size: int = 1
-    """Rows of patches are grouped by square windows of this many patches a side; 1: raster order."""
-    temporal_copies: int = 1
-    """How often a row of features has each of its patch's channels, one copy behind the other."""
     background: Background | None = None
     """What transparent pixels are laid upon; None: alpha is dropped."""
     reads_color_keys: bool = False
@@ -45,8 +42,3 @@ class PixelArithmetic:
     pads_in_own_mode: bool = False
     """Whether an image that is resized before it becomes RGB is padded before that, too: with its mode's own zero."""
     orientation: OrientationPolicy = OrientationPolicy.KEEP
-
-    @property
-    def row_elements(self) -> int:
-        """Elements of one row of features."""
-        return 3 * self.temporal_copies * self.patch_size * self.patch_size

@@ -27,12 +27,15 @@ def parse_checkpoint_json(text: str, overrides: Overrides | None = None) -> Pars
             such override; one violation for each of them, named by the key's path in the text.
     """
     root, prefix = load_object(text), ""
+    outer: dict[str, object] = {}
     if _NESTED_KEY in root:
         nested = root[_NESTED_KEY]
         if not isinstance(nested, dict):
             refuse(_NESTED_KEY, f"Expected an object, got {show(nested)}")
-        root, prefix = cast("dict[str, object]", nested), f"{_NESTED_KEY}."
-    parsed = _family(root, prefix, families.FAMILIES).parse(root, prefix)
+        outer, root, prefix = root, cast("dict[str, object]", nested), f"{_NESTED_KEY}."
+    family = _family(root, prefix, families.FAMILIES)
+    beside = {key: value for key, value in outer.items() if key in family.outer_keys}
+    parsed = family.parse({**beside, **root}, prefix)
     if overrides is None:
         return parsed
     return ParsedConfig(overridden(parsed.config, overrides), parsed.warnings)

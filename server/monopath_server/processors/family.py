@@ -74,6 +74,8 @@ class Family:
     """Reads the object that holds the processor's keys; the second argument is its path, ending in a dot, or empty.
     Raises `ConfigFault` with every bad key at once."""
     presets: Mapping[str, ProcessorConfig]
+    outer_keys: frozenset[str] = frozenset()
+    """Keys that a `processor_config.json` has beside its `image_processor`, and that this family reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.processors.types import GridTHW, ImagePlan, Padding, Size
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import GridTHW, Padding, Size
 
 __all__ = ["MAX_ASPECT_RATIO", "check_aspect_ratio", "check_sides", "windowed_plan"]
 
@@ -28,10 +29,10 @@ def check_aspect_ratio(size: Size) -> None:
 
 def windowed_plan(
     original: Size, resized: Size, canvas: Size, *, patch_size: int, merge_size: int, temporal_copies: int
-) -> ImagePlan:
+) -> PatchGridPlan:
     """Plan rows that are grouped by windows, over a canvas of whole windows."""
     grid = GridTHW(1, canvas.height_px // patch_size, canvas.width_px // patch_size)
-    return ImagePlan(
+    return PatchGridPlan(
         original_size=original,
         resized_size=resized,
         padding=Padding(canvas.width_px - resized.width_px, canvas.height_px - resized.height_px),

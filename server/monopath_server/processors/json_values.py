@@ -12,10 +12,12 @@ __all__ = [
     "RefusedValue",
     "boolean",
     "channel_values",
+    "false_or_null",
     "fill_stage",
     "integer",
     "integer_or_none",
     "merge_kernel_size",
+    "number",
     "pattern",
     "show",
 ]
@@ -44,6 +46,12 @@ def boolean(value: object) -> bool:
     if not isinstance(value, bool):
         raise RefusedValue(f"Expected true or false, got {show(value)}")
     return value
+
+
+def false_or_null(value: object) -> None:
+    """A step that is left out."""
+    if value is not None and value is not False:
+        raise RefusedValue(f"Expected false or null, got {show(value)}")
 
 
 def number(value: object) -> float:

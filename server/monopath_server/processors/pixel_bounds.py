@@ -2,24 +2,64 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TypeVar, cast
 
 from monopath_server.faults import ConfigViolation
 from monopath_server.processors import json_values
+from monopath_server.processors.area_bounds import AreaBoundedConfig
+from monopath_server.processors.family import ParsedConfig
 from monopath_server.processors.json_reader import ObjectReader
 from monopath_server.processors.json_values import show
 from monopath_server.processors.transformers_json import KeyReader
 
-__all__ = ["BOUND_KEYS", "read_bounds"]
+__all__ = ["parse_area_bounded"]
 
-BOUND_KEYS = frozenset({"size", "min_pixels", "max_pixels"})
+ConfigT = TypeVar("ConfigT", bound=AreaBoundedConfig)
+
+_BOUND_KEYS = frozenset({"size", "min_pixels", "max_pixels"})
 
 _EDGES = ("shortest_edge", "longest_edge")
 _PIXELS = ("min_pixels", "max_pixels")
 
 
-def read_bounds(
-    keys: KeyReader, defaults: tuple[int, int], *, reads_pixels: bool = True
+def parse_area_bounded(
+    values: dict[str, object],
+    prefix: str,
+    config_type: type[ConfigT],
+    default_bounds: tuple[int, int],
+    *,
+    reads_pixels: bool,
+) -> ParsedConfig[ConfigT]:
+    """Read the keys of a family that bounds areas.
+
+    Args:
+        values: The object that holds the keys.
+        prefix: Its path.
+        config_type: The family's config.
+        default_bounds: Smallest and largest area of its class.
+        reads_pixels: Whether `min_pixels` and `max_pixels` are keys of the family's; if not, they are ignored.
+
+    Raises:
+        ConfigFault: with every bad key at once.
+    """
+    keys = KeyReader(values, prefix)
+    fields = keys.windowed(_BOUND_KEYS)
+    (min_pixels, max_pixels), names = _read_bounds(keys, default_bounds, reads_pixels=reads_pixels)
+    config = config_type(
+        patch_size=fields.patch_size,
+        temporal_patch_size=fields.temporal_patch_size,
+        merge_size=fields.merge_size,
+        min_pixels=min_pixels,
+        max_pixels=max_pixels,
+        image_mean=fields.image_mean,
+        image_std=fields.image_std,
+    )
+    keys.check(config, names)
+    return ParsedConfig(config, tuple(keys.warnings))
+
+
+def _read_bounds(
+    keys: KeyReader, defaults: tuple[int, int], *, reads_pixels: bool
 ) -> tuple[tuple[int, int], dict[str, str]]:
     """Read the smallest and the largest area, and how the file calls them.
 

@@ -12,18 +12,19 @@ from typing import Final, TypeVar
 
 from monopath_server.faults import ConfigFault, ConfigViolation
 from monopath_server.processors import json_values
+from monopath_server.processors.backends import CLIP_MEAN, CLIP_STD
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.json_reader import IGNORED_KEYS, ObjectReader
 from monopath_server.processors.json_values import RefusedValue, show
 from monopath_server.processors.ranges import ChannelValues
-from monopath_server.processors.windowed import CLIP_MEAN, CLIP_STD
+from monopath_server.processors.types import ResampleFilter
 
-__all__ = ["CommonFields", "KeyReader"]
+__all__ = ["KeyReader", "WindowedFields"]
 
 _Value = TypeVar("_Value")
 
 _SWITCHES: Final = ("do_resize", "do_rescale", "do_normalize", "do_convert_rgb")
-_BICUBIC: Final = 3
+_FILTERS: Final = {2: ResampleFilter.BILINEAR, 3: ResampleFilter.BICUBIC}
 _RESCALE_FACTOR: Final = 1 / 255
 _INERT_KEYS: Final = IGNORED_KEYS | {
     "crop_size",
@@ -37,23 +38,13 @@ _INERT_KEYS: Final = IGNORED_KEYS | {
     "pad_size",
     "return_tensors",
 }
-_COMMON_KEYS: Final = frozenset(
-    {
-        *_SWITCHES,
-        "image_mean",
-        "image_std",
-        "merge_size",
-        "patch_size",
-        "resample",
-        "rescale_factor",
-        "temporal_patch_size",
-    }
-)
+_COMMON_KEYS: Final = frozenset({*_SWITCHES, "image_mean", "image_std", "resample", "rescale_factor"})
+_WINDOW_KEYS: Final = frozenset({"merge_size", "patch_size", "temporal_patch_size"})
 
 
 @dataclass(frozen=True, slots=True)
-class CommonFields:
-    """What every family of this kind reads."""
+class WindowedFields:
+    """What the families with windows and frames read."""
 
     patch_size: int
     temporal_patch_size: int
@@ -71,15 +62,33 @@ class KeyReader:
     violations: list[ConfigViolation] = field(default_factory=list)
     warnings: list[ConfigViolation] = field(default_factory=list)
 
-    def common(self, own_keys: frozenset[str]) -> CommonFields:
-        """Read the shared keys, and warn of those that are neither shared, inert nor one of `own_keys`."""
+    def steps(self, own_keys: frozenset[str]) -> None:
+        """Check that no step is switched off, and warn of keys that are neither shared, inert nor of `own_keys`."""
         reader = ObjectReader(self.values, self.prefix, self.violations)
         self.warnings += reader.unknown_keys(_COMMON_KEYS | _INERT_KEYS | own_keys)
         for key in _SWITCHES:
             reader.optional(key, _on, None)
-        reader.optional("resample", _bicubic, None)
         reader.optional("rescale_factor", _one_255th, None)
-        return CommonFields(
+
+    def resample(self, *known: ResampleFilter) -> ResampleFilter:
+        """Read the filter, which must be one of those that are known for the family; bicubic by default."""
+
+        def read(value: object) -> ResampleFilter:
+            found = ResampleFilter.BICUBIC if value is None else _filter(value)
+            if found not in known:
+                names = " or ".join(f"{number} ({name})" for number, name in _FILTERS.items() if name in known)
+                raise RefusedValue(f"Expected {names} or null, got {show(value)}")
+            return found
+
+        return ObjectReader(self.values, self.prefix, self.violations).optional(
+            "resample", read, ResampleFilter.BICUBIC
+        )
+
+    def windowed(self, own_keys: frozenset[str]) -> WindowedFields:
+        """Check the steps, as `steps`, and read what all families with windows and frames have."""
+        self.steps(own_keys | _WINDOW_KEYS)
+        self.resample(ResampleFilter.BICUBIC)
+        return WindowedFields(
             patch_size=self.or_default("patch_size", json_values.integer, 14),
             temporal_patch_size=self.or_default("temporal_patch_size", json_values.integer, 2),
             merge_size=self.or_default("merge_size", json_values.integer, 2),
@@ -115,9 +124,8 @@ def _on(value: object) -> None:
         raise RefusedValue(f"Expected true or null, got {show(value)}")
 
 
-def _bicubic(value: object) -> None:
-    if value is not None and value != _BICUBIC:
-        raise RefusedValue(f"Expected {_BICUBIC}, which is bicubic, or null, got {show(value)}")
+def _filter(value: object) -> ResampleFilter | None:
+    return _FILTERS.get(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _one_255th(value: object) -> None:

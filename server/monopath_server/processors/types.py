@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import enum
+import math
 from dataclasses import dataclass
 
 __all__ = [
@@ -11,6 +13,7 @@ __all__ = [
     "Background",
     "BackgroundPattern",
     "CompositeRounding",
+    "Crop",
     "ElementType",
     "FillStage",
     "GridTHW",
@@ -20,7 +23,10 @@ __all__ = [
     "Padding",
     "ResampleFilter",
     "ResampleKernel",
+    "RowLayout",
     "Size",
+    "Sweep",
+    "TileGrid",
 ]
 
 
@@ -58,6 +64,26 @@ class GridTHW:
     def patch_count(self) -> int:
         """Number of patches, which is the number of rows of the features."""
         return self.t * self.h * self.w
+
+
+@dataclass(frozen=True, slots=True)
+class TileGrid:
+    """Tiles of one size, and whether the whole image is one more, the last."""
+
+    columns: int
+    rows: int
+    has_thumbnail: bool
+    tile_size: int
+    """Side of a tile in pixels."""
+
+    def __str__(self) -> str:
+        thumbnail = " and a thumbnail" if self.has_thumbnail else ""
+        return f"{self.columns} x {self.rows} tiles of {self.tile_size} pixels{thumbnail}"
+
+    @property
+    def tile_count(self) -> int:
+        """Number of tiles, which is the number of rows of the features."""
+        return self.columns * self.rows + self.has_thumbnail
 
 
 class ElementType(enum.StrEnum):
@@ -178,38 +204,96 @@ class Background:
 
 
 @dataclass(frozen=True, slots=True)
-class ImagePlan:
-    """Everything that follows from an image's size alone."""
+class Crop:
+    """A window onto a resized image. What lies outside the image is zeros: the offsets may be negative."""
+
+    left_px: int
+    top_px: int
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """What one row of features holds, and how rows are ordered."""
+
+    patch_height_px: int
+    patch_width_px: int
+    window_size: int = 1
+    """Rows are grouped by square windows of this many patches a side; 1: raster order."""
+    temporal_copies: int = 1
+    """How often a row has each of its patch's channels, one copy behind the other."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.patch_width_px} x {self.patch_height_px} pixels, windows of {self.window_size} "
+            f"and {self.temporal_copies} temporal copies"
+        )
+
+    @property
+    def row_elements(self) -> int:
+        """Elements of one row."""
+        return 3 * self.temporal_copies * self.patch_height_px * self.patch_width_px
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One resize of a whole image, and the patches that are cut out of it. All that a transform knows of a plan."""
+
+    resized_size: Size
+    crop: Crop
+    """What is used of the resized image. Where it is smaller than the grid, zeros follow on the right and below."""
+    grid_rows: int
+    grid_columns: int
+    """Patches down and across."""
+    first_row: int = 0
+    """Row of the image's features that the first patch becomes."""
+
+    @property
+    def row_count(self) -> int:
+        """Rows of features."""
+        return self.grid_rows * self.grid_columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePlan(abc.ABC):
+    """Everything that follows from an image's size alone. Its kinds are in `processors.plans`."""
 
     original_size: Size
     """Size of the image as it enters the processor: decoded, and transposed where the orientation is applied."""
     resized_size: Size
-    padding: Padding
-    grid_thw: GridTHW
+    """Before any padding and any crop."""
     token_count: int
-    """Tokens the image takes in the model's sequence."""
-    patch_size: int
-    """Side of a patch in pixels."""
-    temporal_copies: int | None = None
-    """How often each channel of a patch is in its row, one copy behind the other; None: once, without a dimension."""
-    window_size: int = 1
-    """Patches a side of the square windows that rows are grouped by; 1: raster order."""
+    """Tokens the image takes in the model's sequence; 0 where the config does not say."""
 
     @property
+    @abc.abstractmethod
     def row_count(self) -> int:
-        """Rows of `pixel_values`: one per patch."""
-        return self.grid_thw.patch_count
+        """Rows of `pixel_values`."""
+
+    @property
+    @abc.abstractmethod
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row: 3 first, height and width last."""
+
+    @property
+    @abc.abstractmethod
+    def layout(self) -> RowLayout:
+        """What a row holds."""
+
+    @property
+    @abc.abstractmethod
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """How the rows are made; each row by one sweep."""
 
     @property
     def row_elements(self) -> int:
-        """Elements of one row: three channels of one patch, each as often as there are temporal copies."""
-        return 3 * (self.temporal_copies or 1) * self.patch_size * self.patch_size
+        """Elements of one row."""
+        return math.prod(self.row_shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of `pixel_values`: (rows, 3, patch_size, patch_size), with the temporal copies behind the channels."""
-        copies = () if self.temporal_copies is None else (self.temporal_copies,)
-        return (self.row_count, 3, *copies, self.patch_size, self.patch_size)
+        """Shape of `pixel_values`."""
+        return (self.row_count, *self.row_shape)
 
     def feature_bytes(self, element_type: ElementType) -> int:
         """Size of `pixel_values` in bytes."""

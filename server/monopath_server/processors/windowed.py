@@ -8,24 +8,13 @@ from typing import ClassVar
 
 from monopath_server.faults import ConfigViolation
 from monopath_server.processors.arithmetic import PixelArithmetic
+from monopath_server.processors.backends import backend_arithmetic
 from monopath_server.processors.canonical import channel_form
 from monopath_server.processors.family import CanonicalForm, ProcessorConfig
 from monopath_server.processors.ranges import ChannelValues, outside, wrong_constants, wrong_kernel
-from monopath_server.processors.types import (
-    AlphaPolicy,
-    Background,
-    BackgroundPattern,
-    CompositeRounding,
-    FillStage,
-    Normalization,
-    OrientationPolicy,
-    ResampleKernel,
-)
+from monopath_server.processors.types import AlphaPolicy, OrientationPolicy, ResampleKernel, RowLayout
 
-__all__ = ["CLIP_MEAN", "CLIP_STD", "WindowedConfig"]
-
-CLIP_MEAN: ChannelValues = (0.48145466, 0.4578275, 0.40821073)
-CLIP_STD: ChannelValues = (0.26862954, 0.26130258, 0.27577711)
+__all__ = ["WindowedConfig"]
 
 MAX_PATCH_SIZE = 64
 MAX_TEMPORAL_PATCH_SIZE = 8
@@ -56,21 +45,12 @@ class WindowedConfig(ProcessorConfig):
 
     @property
     def arithmetic(self) -> PixelArithmetic:
-        is_torchvision = self.resample_kernel is ResampleKernel.ATEN_U8
-        return PixelArithmetic(
-            patch_size=self.patch_size,
+        return backend_arithmetic(
+            RowLayout(self.patch_size, self.patch_size, self.merge_size, self.temporal_patch_size),
             image_mean=self.image_mean,
             image_std=self.image_std,
-            normalization=Normalization.TORCHVISION if is_torchvision else Normalization.PIL_BACKEND,
             resample_kernel=self.resample_kernel,
-            # Alpha is gone before the resize.
-            longest_resized_side_px=self.patch_size * self.merge_size,
-            window_size=self.merge_size,
-            temporal_copies=self.temporal_patch_size,
-            background=Background(BackgroundPattern.WHITE) if self.alpha is AlphaPolicy.WHITE else None,
-            fill_stage=FillStage.BEFORE_RESIZE,
-            reads_color_keys=True,
-            composite_rounding=CompositeRounding.NEAREST,
+            alpha=self.alpha,
             orientation=self.orientation,
         )
 

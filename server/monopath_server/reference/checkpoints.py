@@ -78,6 +78,44 @@ _GLM5_NEXT: Mapping[str, Any] = {
     "max_image_tokens": 8000,
     **_CLIP,
 }
+_CLIP_224: Mapping[str, Any] = {
+    "image_processor_type": "CLIPImageProcessor",
+    "size": {"shortest_edge": 224},
+    "crop_size": {"height": 224, "width": 224},
+    "do_center_crop": True,
+    "resample": 3,
+    **_CLIP,
+    # Beside the image processor's own keys, as in a `processor_config.json`.
+    "patch_size": 14,
+}
+_SIGLIP_224: Mapping[str, Any] = {
+    "image_processor_type": "SiglipImageProcessor",
+    "size": {"height": 224, "width": 224},
+    "resample": 3,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+    "patch_size": 14,
+}
+_INTERN_VL_CHAT: Mapping[str, Any] = {
+    "force_image_size": 448,
+    "dynamic_image_size": True,
+    "min_dynamic_patch": 1,
+    "max_dynamic_patch": 12,
+    "use_thumbnail": True,
+    "downsample_ratio": 0.5,
+    "vision_config": {"image_size": 448, "patch_size": 14},
+}
+_INTERN_VL_NATIVE: Mapping[str, Any] = {
+    "image_processor_type": "GotOcr2ImageProcessorFast",
+    "size": {"height": 448, "width": 448},
+    "crop_to_patches": True,
+    "min_patches": 1,
+    "max_patches": 12,
+    "resample": 3,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+    "image_seq_length": 256,
+}
 RELEASED_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "kimi-k2.5": _KIMI_K2_5,
@@ -90,6 +128,16 @@ RELEASED_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "qwen3.5": _QWEN3_VL,
         "glm-4.1v": _GLM_4V,
         "glm5-next": _GLM5_NEXT,
+        "clip-vit-l-14": _CLIP_224,
+        "clip-vit-l-14-336": {
+            **_CLIP_224,
+            "size": {"shortest_edge": 336},
+            "crop_size": {"height": 336, "width": 336},
+        },
+        "siglip-so400m-14-224": _SIGLIP_224,
+        "siglip-so400m-14-384": {**_SIGLIP_224, "size": {"height": 384, "width": 384}},
+        "internvl2.5": _INTERN_VL_CHAT,
+        "internvl3-hf": _INTERN_VL_NATIVE,
     }
 )
 """The keys of each checkpoint's file, flat, by the server's name of the preset."""

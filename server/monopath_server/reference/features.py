@@ -12,8 +12,10 @@ from PIL import Image
 
 from monopath_server.reference.color import resized_rgb
 from monopath_server.reference.config import ReferenceConfig
-from monopath_server.reference.families import AnyReference, reference_plan
+from monopath_server.reference.families import AnyReference, GridReference, reference_plan
+from monopath_server.reference.fixed_size import FixedSizeReference
 from monopath_server.reference.geometry import ReferencePlan
+from monopath_server.reference.intern_vl import InternVlReference
 
 __all__ = [
     "RawImage",
@@ -58,15 +60,20 @@ class ReferenceFeatures:
     """The features of one image, and what became of its size. Sizes are (width, height) in pixels."""
 
     pixel_values: NDArray[Any]
-    """[rows, 3, patch_size, patch_size], or with frames behind the 3, as raw bits: uint8, uint16 (BFLOAT16, FLOAT16) or
-    uint32 (FLOAT32)."""
+    """[rows, 3, height, width], or with frames behind the 3, as raw bits: uint8, uint16 (BFLOAT16, FLOAT16) or uint32
+    (FLOAT32)."""
     grid_thw: tuple[int, int, int]
+    """All zero where rows are no patches."""
     token_count: int
     original_size: tuple[int, int]
     """After the EXIF orientation, where the config applies it."""
     resized_size: tuple[int, int]
     padding: tuple[int, int]
     """Pixels added on the right and at the bottom."""
+    tile_grid: tuple[int, int, int] | None = None
+    """Tiles across and down, and thumbnails, none or one."""
+    crop: tuple[int, int, int, int] | None = None
+    """What is used of the resized image: left, top, width, height. None: all of it."""
 
 
 def reference_features(source: bytes | RawImage, config: AnyReference, element_type: str) -> ReferenceFeatures:
@@ -87,14 +94,15 @@ def reference_features(source: bytes | RawImage, config: AnyReference, element_t
         if transpose is not None:
             image = image.transpose(transpose)
     plan = reference_plan(config, image.width, image.height)
-    rgb = resized_rgb(image, plan, config) if isinstance(config, ReferenceConfig) else config.rgb(image, plan)
     return ReferenceFeatures(
-        pixel_values=_patchify(rgb, plan, config, element_type),
+        pixel_values=_pixel_values(image, plan, config, element_type),
         grid_thw=plan.grid_thw,
         token_count=plan.token_count,
         original_size=plan.original_size,
         resized_size=plan.resized_size,
         padding=plan.padding,
+        tile_grid=plan.tile_grid,
+        crop=plan.crop,
     )
 
 
@@ -148,7 +156,16 @@ def reference_elements(pixels: NDArray[np.uint8], config: AnyReference, element_
                 raise ValueError(f"Expected the element type UINT8, FLOAT32, BFLOAT16 or FLOAT16, got {element_type!r}")
 
 
-def _patchify(rgb: NDArray[np.uint8], plan: ReferencePlan, config: AnyReference, element_type: str) -> NDArray[Any]:
+def _pixel_values(image: Image.Image, plan: ReferencePlan, config: AnyReference, element_type: str) -> NDArray[Any]:
+    """Raw bits of the elements of every row."""
+    if isinstance(config, FixedSizeReference | InternVlReference):
+        elements = reference_elements(config.images(image, plan), config, element_type)
+        return np.ascontiguousarray(elements.transpose(0, 3, 1, 2))
+    rgb = resized_rgb(image, plan, config) if isinstance(config, ReferenceConfig) else config.rgb(image, plan)
+    return _patchify(rgb, plan, config, element_type)
+
+
+def _patchify(rgb: NDArray[np.uint8], plan: ReferencePlan, config: GridReference, element_type: str) -> NDArray[Any]:
     """Pads with zero pixels, normalises, and cuts into rows: of Kimi in raster order, [rows, 3, patch, patch]."""
     patch = config.patch_size
     _, grid_height, grid_width = plan.grid_thw

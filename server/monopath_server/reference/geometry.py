@@ -19,8 +19,12 @@ class ReferencePlan:
     padding: tuple[int, int]
     """Zero pixels added on the right and at the bottom."""
     grid_thw: tuple[int, int, int]
-    """Number of patches in time, height and width."""
+    """Number of patches in time, height and width; all zero where rows of features are no patches."""
     token_count: int
+    tile_grid: tuple[int, int, int] | None = None
+    """Tiles across and down, and thumbnails, none or one."""
+    crop: tuple[int, int, int, int] | None = None
+    """What is used of the resized image: left, top, width, height. None: all of it."""
 
 
 def kimi_plan(config: ReferenceConfig, width_px: int, height_px: int) -> ReferencePlan:

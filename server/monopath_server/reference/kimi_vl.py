@@ -27,6 +27,7 @@ class KimiVlReference:
     in_token_limit: int
     image_mean: tuple[float, float, float]
     image_std: tuple[float, float, float]
+    pad_input: bool = True
     resample_kernel: ResampleKernelName = "PILLOW_13"
     orientation: OrientationName = "KEEP"
 
@@ -34,15 +35,14 @@ class KimiVlReference:
     def from_checkpoint_json(
         cls, checkpoint: Mapping[str, Any], resample_kernel: str, orientation: str
     ) -> KimiVlReference:
-        """Reads the keys of a parsed file. Raises ValueError for one that does not pad."""
-        if not checkpoint.get("pad_input"):
-            raise ValueError("Expected pad_input to be true")
+        """Reads the keys of a parsed file."""
         return cls(
             patch_size=int(checkpoint["patch_size"]),
             merge_kernel_size=square_side(checkpoint["merge_kernel_size"]),
             in_token_limit=int(checkpoint["in_token_limit"]),
             image_mean=per_channel(checkpoint["image_mean"]),
             image_std=per_channel(checkpoint["image_std"]),
+            pad_input=bool(checkpoint["pad_input"]),
             resample_kernel=cast("ResampleKernelName", resample_kernel),
             orientation=cast("OrientationName", orientation),
         )
@@ -63,6 +63,8 @@ class KimiVlReference:
             new_width, new_height = int(width_px * scale), int(height_px * scale)
             if min(new_width, new_height) < 1:
                 raise ValueError("height and width must be > 0")
+        if not self.pad_input:
+            return self._cropped((width_px, height_px), (new_width, new_height))
         padding = ((factor - new_width % factor) % factor, (factor - new_height % factor) % factor)
         grid = ((new_height + padding[1]) // patch, (new_width + padding[0]) // patch)
         if max(grid) >= 512:
@@ -75,9 +77,30 @@ class KimiVlReference:
             token_count=grid[0] * grid[1] // self.merge_kernel_size**2,
         )
 
+    def _cropped(self, original: tuple[int, int], resized: tuple[int, int]) -> ReferencePlan:
+        patch, merge = self.patch_size, self.merge_kernel_size
+        columns, rows = (side // patch for side in resized)
+        if columns * rows == 0 or columns % merge or rows % merge:
+            raise ValueError(f"Expected windows of {merge} patches, got {columns} x {rows} patches")
+        if max(columns, rows) >= 512:
+            raise ValueError("Exceed pos emb")
+        kept = (columns * patch, rows * patch)
+        left, top = (round((side - crop) / 2) for side, crop in zip(resized, kept, strict=True))
+        return ReferencePlan(
+            original_size=original,
+            resized_size=resized,
+            padding=(0, 0),
+            grid_thw=(1, rows, columns),
+            token_count=rows * columns // merge**2,
+            crop=(left, top, *kept),
+        )
+
     def rgb(self, image: Image.Image, plan: ReferencePlan) -> NDArray[np.uint8]:
-        """RGB pixels [height, width, 3] of the padded size."""
+        """RGB pixels [height, width, 3] of the padded or cropped size."""
         resized = resize_image(image, plan, self.resample_kernel)
+        if plan.crop is not None:
+            left, top, width_px, height_px = plan.crop
+            return drop_alpha(resized)[top : top + height_px, left : left + width_px]
         width_px, height_px = (side + added for side, added in zip(plan.resized_size, plan.padding, strict=True))
         if resized.mode in ("RGB", "RGBA", "L", "LA"):
             pixels = drop_alpha(resized)

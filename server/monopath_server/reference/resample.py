@@ -1,4 +1,4 @@
-"""Bicubic resampling of 8-bit pixels as Pillow and torchvision define it: integer weights, rounding per pass."""
+"""Resampling of 8-bit pixels as Pillow and torchvision define it: integer weights, and a rounding for each pass."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ def _cubic(distance: float) -> float:
     return 0.0
 
 
+def _triangle(distance: float) -> float:
+    return max(0.0, 1.0 - abs(distance))
+
+
 @lru_cache(maxsize=256)
 def filter_weights(
-    source_count: int, target_count: int, is_int16: bool = False
+    source_count: int, target_count: int, is_int16: bool = False, is_bilinear: bool = False
 ) -> tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]:
     """The fraction bits of the integer weights, and for each target position the first source position and its weights.
 
@@ -33,14 +37,15 @@ def filter_weights(
     """
     scale = source_count / target_count
     filter_scale = max(scale, 1.0)
-    support = 2.0 * filter_scale
+    support = (1.0 if is_bilinear else 2.0) * filter_scale
+    weigh = _triangle if is_bilinear else _cubic
     inverse_scale = 1.0 / filter_scale
     positions = []
     for target in range(target_count):
         center = (target + 0.5) * scale
         first = max(0, int(center - support + 0.5))
         end = min(source_count, int(center + support + 0.5))
-        weights = [_cubic((tap + first - center + 0.5) * inverse_scale) for tap in range(end - first)]
+        weights = [weigh((tap + first - center + 0.5) * inverse_scale) for tap in range(end - first)]
         # A plain loop: `sum` of Python 3.12 compensates rounding errors, which Pillow does not.
         total = 0.0
         for weight in weights:
@@ -60,10 +65,10 @@ def filter_weights(
     )
 
 
-def _filter_lines(lines: NDArray[np.uint8], target_count: int, is_int16: bool) -> NDArray[np.uint8]:
+def _filter_lines(lines: NDArray[np.uint8], target_count: int, is_int16: bool, is_bilinear: bool) -> NDArray[np.uint8]:
     """Filters along the first axis of `lines`, rounding each result to uint8."""
     result = np.empty((target_count, *lines.shape[1:]), np.uint8)
-    bits, positions = filter_weights(lines.shape[0], target_count, is_int16)
+    bits, positions = filter_weights(lines.shape[0], target_count, is_int16, is_bilinear)
     for target, (first, weights) in enumerate(positions):
         total = np.full(lines.shape[1:], 1 << (bits - 1), np.int64)
         for tap, weight in enumerate(weights):
@@ -73,14 +78,19 @@ def _filter_lines(lines: NDArray[np.uint8], target_count: int, is_int16: bool) -
 
 
 def _filter_planes(
-    pixels: NDArray[np.uint8], new_width_px: int, new_height_px: int, vertical_first: bool, is_int16: bool
+    pixels: NDArray[np.uint8],
+    new_width_px: int,
+    new_height_px: int,
+    vertical_first: bool,
+    is_int16: bool,
+    is_bilinear: bool = False,
 ) -> NDArray[np.uint8]:
     """Filters each axis whose size changes, once; `pixels` is [height, width, channels]."""
     for axis in (0, 1) if vertical_first else (1, 0):
         target_count = new_height_px if axis == 0 else new_width_px
         if pixels.shape[axis] != target_count:
             lines = np.ascontiguousarray(np.moveaxis(pixels, axis, 0))
-            pixels = np.moveaxis(_filter_lines(lines, target_count, is_int16), 0, axis)
+            pixels = np.moveaxis(_filter_lines(lines, target_count, is_int16, is_bilinear), 0, axis)
     return np.ascontiguousarray(pixels)
 
 
@@ -91,6 +101,7 @@ def resample_pixels(
     has_alpha: bool,
     vertical_first: bool,
     is_int16: bool = False,
+    is_bilinear: bool = False,
 ) -> NDArray[np.uint8]:
     """Resizes uint8 pixels [height, width, channels] to `target` (width, height).
 
@@ -101,7 +112,7 @@ def resample_pixels(
     if pixels.shape[:2] == (new_height_px, new_width_px):
         return pixels
     if not has_alpha:
-        return _filter_planes(pixels, new_width_px, new_height_px, vertical_first, is_int16)
+        return _filter_planes(pixels, new_width_px, new_height_px, vertical_first, is_int16, is_bilinear)
     alpha = pixels[..., -1:].astype(np.int64)
     product = pixels[..., :-1] * alpha + 128
     premultiplied = ((product + (product >> 8)) >> 8).astype(np.uint8)

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from monopath_server.reference.color import drop_alpha, resize_plain, to_rgba
+from monopath_server.reference.backends import AlphaName, normalized, resized_pixels, rgb_pixels
 from monopath_server.reference.config import OrientationName, ResampleKernelName, one_of, per_channel
 from monopath_server.reference.geometry import ReferencePlan
 
-__all__ = ["WINDOWED_TYPES", "AlphaName", "WindowedReference"]
+__all__ = ["WINDOWED_TYPES", "WindowedReference"]
 
-AlphaName = Literal["DROP", "WHITE"]
 Rule = Literal["qwen", "glm", "glm_next"]
 
 WINDOWED_TYPES: Mapping[str, Rule] = {
@@ -157,20 +156,11 @@ class WindowedReference:
 
     def rgb(self, image: Image.Image, plan: ReferencePlan) -> NDArray[np.uint8]:
         """RGB pixels [height, width, 3] of the resized size."""
-        is_transparent = "A" in image.getbands() or "transparency" in image.info
-        pixels = _on_white(to_rgba(image)) if self.alpha == "WHITE" and is_transparent else drop_alpha(image)
-        return resize_plain(pixels, plan, self.resample_kernel, has_alpha=False)
+        return resized_pixels(rgb_pixels(image, self.alpha), plan.resized_size, self.resample_kernel)
 
     def normalize(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Normalises uint8 pixels [..., 3] as the backend does whose resize it is."""
-        mean, std = np.array(self.image_mean, np.float32), np.array(self.image_std, np.float32)
-        if self.resample_kernel == "ATEN_U8":
-            values = pixels.astype(np.float32)
-            mean, std = mean * np.float32(255), std * np.float32(255)
-        else:
-            values = (pixels.astype(np.float64) * (1 / 255)).astype(np.float32)
-        normal: NDArray[np.float32] = (values - mean) / std
-        return normal
+        """Normalises uint8 pixels [..., 3]."""
+        return normalized(pixels, self.image_mean, self.image_std, self.resample_kernel)
 
     def rows(self, canvas: NDArray[Any]) -> NDArray[Any]:
         """Cuts [height, width, 3] into rows [rows, 3, frames, patch, patch], window by window."""
@@ -179,9 +169,3 @@ class WindowedReference:
         grid = canvas.reshape(height // merge, merge, patch, width // merge, merge, patch, 3)
         rows = grid.transpose(0, 3, 1, 4, 6, 2, 5).reshape(height * width, 3, 1, patch, patch)
         return np.ascontiguousarray(np.repeat(rows, self.temporal_patch_size, axis=2))
-
-
-def _on_white(rgba: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The nearest whole number, as both of Pillow's ways to composite have it."""
-    alpha, color = rgba[..., 3:].astype(np.int64), rgba[..., :3].astype(np.int64)
-    return ((color * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)

@@ -20,9 +20,10 @@ from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.observer import CURRENT_ITEM_ID, Ended, ItemFacts, StreamWatch
 from monopath_server.processors.types import ElementType
 from monopath_server.serving.enums import CACHE_OUTCOMES
-from monopath_server.serving.events import plan_message, provenance_message, timings_message
+from monopath_server.serving.events import provenance_message, timings_message
 from monopath_server.serving.outbox import Ending, Outbox
 from monopath_server.serving.paths import PathMessages
+from monopath_server.serving.plans import plan_message
 from monopath_server.serving.requests import ItemHeader, feature_bytes
 from monopath_server.serving.status import as_item_fault, item_error_message
 

@@ -100,9 +100,7 @@ def resolve_processor(
             arms = ", ".join(field.name for field in message.DESCRIPTOR.oneofs_by_name["source"].fields)
             raise ConfigFault((ConfigViolation(f"{prefix}.source", f"Expected one of {arms}, got none"),))
         case _:
-            config = read_typed(message, source)
-            if violations := config.violations():
-                raise ConfigFault(_under(f"{prefix}.{source}", violations))
+            config = _typed(message, source, f"{prefix}.{source}")
     return ResolvedProcessor(config, config_digest(config), warnings)
 
 
@@ -168,6 +166,16 @@ def _preset(message: config_pb2.PresetConfig, prefix: str, presets: Mapping[str,
             (ConfigViolation(f"{prefix}.name", f"Expected one of {known}, got {message.name!r}"),)
         ) from None
     return _with_choices(preset, message, prefix)
+
+
+def _typed(message: config_pb2.ProcessorConfig, arm: str, prefix: str) -> ProcessorConfig:
+    try:
+        config = read_typed(message, arm)
+    except ConfigFault as fault:
+        raise ConfigFault(_under(prefix, fault.violations)) from None
+    if violations := config.violations():
+        raise ConfigFault(_under(prefix, violations))
+    return config
 
 
 def _with_choices(

@@ -17,6 +17,7 @@ from monopath_server.processors.types import (
     ElementType,
     FillStage,
     OrientationPolicy,
+    ResampleFilter,
     ResampleKernel,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "ITEM_REASONS",
     "ORIENTATION_POLICIES",
     "PIXEL_FORMATS",
+    "RESAMPLE_FILTERS",
     "RESAMPLE_KERNELS",
     "ROUTES",
     "STREAM_REASONS",
@@ -61,6 +63,7 @@ class EnumMap(Generic[InnerT, WireT]):
 
 DATA_TYPES = EnumMap(ElementType, tensor_pb2.DataType.DESCRIPTOR, tensor_pb2.DataType.ValueType)
 RESAMPLE_KERNELS = EnumMap(ResampleKernel, config_pb2.ResampleKernel.DESCRIPTOR, config_pb2.ResampleKernel.ValueType)
+RESAMPLE_FILTERS = EnumMap(ResampleFilter, config_pb2.ResampleFilter.DESCRIPTOR, config_pb2.ResampleFilter.ValueType)
 ORIENTATION_POLICIES = EnumMap(
     OrientationPolicy, config_pb2.OrientationPolicy.DESCRIPTOR, config_pb2.OrientationPolicy.ValueType
 )

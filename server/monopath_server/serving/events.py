@@ -6,37 +6,18 @@ import PIL
 from google.protobuf import duration_pb2
 
 import monopath_server
-from monopath.v1 import config_pb2, event_pb2, geometry_pb2, path_pb2, tensor_pb2
+from monopath.v1 import config_pb2, event_pb2, path_pb2, tensor_pb2
 from monopath_server.engine.items import Provenance, Timings
 from monopath_server.processors.family import ProcessorConfig
-from monopath_server.processors.types import ElementType, ImagePlan
+from monopath_server.processors.types import ElementType
 from monopath_server.serving.configs import OutputSettings, ResolvedProcessor
-from monopath_server.serving.enums import DATA_TYPES, RESAMPLE_KERNELS, ROUTES
+from monopath_server.serving.enums import RESAMPLE_KERNELS, ROUTES
 from monopath_server.serving.families.registry import processor_message
 from monopath_server.serving.status import violation_messages
 from monopath_server.settings import Settings
 from monopath_server.transforms.tables import normalize_table
 
-__all__ = ["limits_message", "plan_message", "provenance_message", "ready_message", "timings_message"]
-
-
-def plan_message(plan: ImagePlan, element_type: ElementType | None) -> geometry_pb2.ImagePlan:
-    """A plan; with the tensor that will follow where the element type is known."""
-    features = None
-    if element_type is not None:
-        features = tensor_pb2.TensorSpec(
-            data_type=DATA_TYPES.to_wire(element_type),
-            shape=plan.shape,
-            size_bytes=plan.feature_bytes(element_type),
-        )
-    return geometry_pb2.ImagePlan(
-        original_size=geometry_pb2.Size(width_px=plan.original_size.width_px, height_px=plan.original_size.height_px),
-        resized_size=geometry_pb2.Size(width_px=plan.resized_size.width_px, height_px=plan.resized_size.height_px),
-        padding=geometry_pb2.Padding(right_px=plan.padding.right_px, bottom_px=plan.padding.bottom_px),
-        grid_thw=geometry_pb2.GridThw(t=plan.grid_thw.t, h=plan.grid_thw.h, w=plan.grid_thw.w),
-        token_count=plan.token_count,
-        features=features,
-    )
+__all__ = ["limits_message", "provenance_message", "ready_message", "timings_message"]
 
 
 def ready_message(

@@ -11,8 +11,8 @@ from monopath_server.processors.ranks import assign_ranks
 from monopath_server.processors.types import ImagePlan, Size
 from monopath_server.serving.configs import resolve_processor
 from monopath_server.serving.enums import DATA_TYPES
-from monopath_server.serving.events import plan_message
 from monopath_server.serving.families.registry import processor_message
+from monopath_server.serving.plans import plan_message
 from monopath_server.serving.rules import find_violations
 from monopath_server.serving.status import item_error_message, violation_messages
 from monopath_server.settings import Settings

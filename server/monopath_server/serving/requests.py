@@ -8,6 +8,7 @@ from monopath.v1 import (
     deferred_cpu_pb2,
     deferred_cuda_pb2,
     event_pb2,
+    geometry_pb2,
     image_pb2,
     local_pb2,
     location_pb2,
@@ -17,7 +18,7 @@ from monopath_server.delivery.uploads import SegmentBytes, Uploads
 from monopath_server.engine.items import EncodedSource, ImageItem, PixelsSource
 from monopath_server.engine.local import LocalItem
 from monopath_server.faults import ConfigViolation, ItemFault, ItemReason, StreamFault, StreamReason
-from monopath_server.processors.types import GridTHW, Size
+from monopath_server.processors.types import GridTHW, Size, TileGrid
 from monopath_server.serving.enums import DATA_TYPES, PIXEL_FORMATS
 from monopath_server.serving.rules import find_violations
 
@@ -92,13 +93,24 @@ def local_item(message: local_pb2.LocalItem) -> LocalItem:
         id=message.id,
         label=message.label,
         original_size=Size(message.original_size.width_px, message.original_size.height_px),
-        grid_thw=GridTHW(message.grid_thw.t, message.grid_thw.h, message.grid_thw.w),
+        grid_thw=_grid_thw(message.grid_thw),
+        tile_grid=_tile_grid(message.tile_grid) if message.HasField("tile_grid") else None,
         token_count=message.token_count,
         element_type=DATA_TYPES.to_inner(message.features.data_type),
         shape=tuple(message.features.shape),
         size_bytes=message.features.size_bytes,
         content_sha256=message.content_sha256,
     )
+
+
+def _grid_thw(message: geometry_pb2.GridThw) -> GridTHW | None:
+    """A grid without anything in it stands for none."""
+    grid = GridTHW(message.t, message.h, message.w)
+    return None if grid == GridTHW(0, 0, 0) else grid
+
+
+def _tile_grid(message: geometry_pb2.TileGrid) -> TileGrid:
+    return TileGrid(message.columns, message.rows, message.has_thumbnail, message.tile_size_px)
 
 
 def feature_bytes(message: local_pb2.LocalItemFeatures, uploads: Uploads | None) -> FeatureBytes | SegmentBytes:

@@ -43,7 +43,7 @@ def convert_rows(
         raise ValueError(f"Expected pixels for UINT8 rows, got {source_type.name}")
     elements = _as_bits(np.frombuffer(source, np.uint8), source_type)
     arithmetic = config.arithmetic
-    row_elements = arithmetic.row_elements
+    row_elements = arithmetic.layout.row_elements
     if elements.size % row_elements:
         raise ValueError(f"Expected whole rows of {row_elements} elements, got {elements.size} elements")
     if out.dtype != np.uint8 or out.ndim != 1 or out.nbytes != elements.size * target_type.itemsize:
@@ -110,7 +110,7 @@ def _to_float32(bits: ElementBits, element_type: ElementType) -> NDArray[np.floa
 
 def _normalize(pixels: ElementBits, target: ElementBits, target_type: ElementType, arithmetic: PixelArithmetic) -> None:
     table = element_table(arithmetic.image_mean, arithmetic.image_std, target_type, arithmetic.normalization)
-    plane = arithmetic.row_elements // 3
+    plane = arithmetic.layout.row_elements // 3
     pixel_planes = pixels.reshape(-1, 3, plane)
     target_planes = target.reshape(-1, 3, plane)
     rows_at_once = max(_ELEMENTS_AT_ONCE // (3 * plane), 1)

@@ -56,6 +56,7 @@ from monopath._messages import InputT
 from monopath._paths import AnyPath, DeferredCpu, DeferredCuda, Local, PathT, PreprocessingPath
 from monopath._planning import EncoderRankLoad, PlannedImage, PlanReply, SizeInput
 from monopath._records import (
+    Crop,
     FeatureArray,
     GridThw,
     ImagePlan,
@@ -66,14 +67,17 @@ from monopath._records import (
     Size,
     StreamLimits,
     Summary,
+    TileGrid,
 )
 from monopath._results import FeatureBatch, PlanEvent, Result, concatenate
 from monopath._resume import Resume
 from monopath._session import Event
 from monopath._stream import Stream
 from monopath.v1.config_pb2 import (
+    FixedSizeConfig,
     GlmNextConfig,
     GlmVlConfig,
+    InternVlConfig,
     KimiConfig,
     KimiVlConfig,
     ProcessorConfig,
@@ -95,6 +99,7 @@ __all__ = [
     "Config",
     "ConnectionFailed",
     "CredentialsRefused",
+    "Crop",
     "DataType",
     "DeadlineExceeded",
     "DeferredCpu",
@@ -105,6 +110,7 @@ __all__ = [
     "FeatureArray",
     "FeatureBatch",
     "FieldViolation",
+    "FixedSizeConfig",
     "Fleet",
     "GlmNextConfig",
     "GlmVlConfig",
@@ -113,6 +119,7 @@ __all__ = [
     "ImageInput",
     "ImagePlan",
     "InputT",
+    "InternVlConfig",
     "Item",
     "ItemAttemptsExhausted",
     "ItemError",
@@ -156,6 +163,7 @@ __all__ = [
     "StreamMoved",
     "StreamRefused",
     "Summary",
+    "TileGrid",
     "Tls",
     "Transport",
     "concatenate",

@@ -28,6 +28,8 @@ FamilyConfig: TypeAlias = (
     | config_pb2.QwenVlConfig
     | config_pb2.GlmVlConfig
     | config_pb2.GlmNextConfig
+    | config_pb2.FixedSizeConfig
+    | config_pb2.InternVlConfig
 )
 """The message of one model family."""
 
@@ -117,5 +119,9 @@ def _source(
             return message.glm_vl
         case "glm_next":
             return message.glm_next
+        case "fixed_size":
+            return message.fixed_size
+        case "intern_vl":
+            return message.intern_vl
         case None:
             raise TypeError("Expected config to say a processor, got an empty ProcessorConfig")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monopath._enums import PixelFormat, PixelFormatName, pixel_format_number
-from monopath._records import FeatureArray, GridThw, Size
+from monopath._records import FeatureArray, GridThw, Size, TileGrid
 from monopath.v1 import image_pb2, location_pb2
 
 if TYPE_CHECKING:
@@ -87,19 +87,22 @@ class LocalFeatures:
     """Finished features of one image. Raises TypeError or ValueError for a text or digest that is none."""
 
     array: FeatureArray | torch.Tensor
-    """[rows, channels, patch height, patch width]: numpy (bfloat16: `ml_dtypes.bfloat16`), or torch on the CPU.
+    """Of the plan's shape, [rows, 3, height, width]: numpy (bfloat16: `ml_dtypes.bfloat16`), or torch on the CPU.
 
     It is read while it is sent: leave it unchanged until its result has come.
     """
     original_size: Size
     """Size of the image that the features were made of, after the config's orientation policy was applied."""
-    grid_thw: GridThw
+    grid_thw: GridThw | None = None
+    """The patch grid that the caller computed. Must be the plan's; None for a family that has none."""
     token_count: int | None = None
     """The token count that the caller computed. Must be the plan's. None: the one that the stream's config gives."""
     label: str = ""
     content_sha256: bytes = b""
     """SHA-256 of the source image, if it is wanted in the provenance: 32 bytes, or none."""
     traceparent: str = ""
+    tile_grid: TileGrid | None = None
+    """The tiles that the caller computed, which must be the plan's. None: not said, or none."""
 
     def __post_init__(self) -> None:
         _check_text("label", self.label)

@@ -13,7 +13,9 @@ import numpy as np
 from monopath._carriers import MemoryHandle
 from monopath._enums import cache_outcome, data_type_number
 from monopath._images import ImageInput, LocalFeatures, RawImage, as_item, image_source, load, tensor_array
+from monopath._local_tokens import token_count
 from monopath._paths import DeferredCpu, DeferredCuda, Local, PathT, PreprocessingPath
+from monopath._records import GridThw
 from monopath._upload import Upload
 from monopath.v1 import (
     deferred_cpu_pb2,
@@ -291,14 +293,23 @@ def _local_outgoing(features: LocalFeatures, ready: Ready) -> Outgoing:
 
 
 def _local_item(features: LocalFeatures, array: FeatureArray, ready: Ready) -> local_pb2.LocalItem:
-    grid = features.grid_thw
+    # A plan without a grid is met by an empty one: the contract wants the field.
+    grid, tiles = features.grid_thw or GridThw(0, 0, 0), features.tile_grid
     return local_pb2.LocalItem(
         label=features.label,
         original_size=geometry_pb2.Size(
             width_px=features.original_size.width_px, height_px=features.original_size.height_px
         ),
         grid_thw=geometry_pb2.GridThw(t=grid.t, h=grid.h, w=grid.w),
-        token_count=_token_count(features, ready),
+        token_count=token_count(features, array.shape, ready.processor),
+        tile_grid=None
+        if tiles is None
+        else geometry_pb2.TileGrid(
+            columns=tiles.columns,
+            rows=tiles.rows,
+            has_thumbnail=tiles.has_thumbnail,
+            tile_size_px=tiles.tile_size_px,
+        ),
         features=tensor_pb2.TensorSpec(
             data_type=data_type_number(array.dtype.name),  # type: ignore[arg-type]  # tensor_array checked it
             shape=array.shape,
@@ -307,34 +318,6 @@ def _local_item(features: LocalFeatures, array: FeatureArray, ready: Ready) -> l
         traceparent=features.traceparent,
         content_sha256=features.content_sha256,
     )
-
-
-def _merge_size(processor: config_pb2.ProcessorConfig) -> int:
-    """Patches a side of what becomes one token; 1 for a family that this release does not know."""
-    match processor.WhichOneof("source"):
-        case "kimi":
-            return processor.kimi.merge_kernel_size
-        case "kimi_vl":
-            return processor.kimi_vl.merge_kernel_size
-        case "qwen_vl":
-            return processor.qwen_vl.merge_size
-        case "glm_vl":
-            return processor.glm_vl.merge_size
-        case "glm_next":
-            return processor.glm_next.merge_size
-        case _:
-            return 1
-
-
-def _token_count(features: LocalFeatures, ready: Ready) -> int:
-    if features.token_count is not None:
-        return features.token_count
-    processor = ready.processor
-    if processor.kimi.HasField("fixed_output_tokens"):
-        return processor.kimi.fixed_output_tokens
-    grid = features.grid_thw
-    merge_size = max(1, _merge_size(processor))
-    return grid.t * (grid.h // merge_size) * (grid.w // merge_size)
 
 
 LOCAL: PathAdapter[Local, LocalFeatures] = PathAdapter(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from monopath.v1 import error_pb2, geometry_pb2
 
 __all__ = [
+    "Crop",
     "FeatureArray",
     "GridThw",
     "ImagePlan",
@@ -30,6 +31,7 @@ __all__ = [
     "Size",
     "StreamLimits",
     "Summary",
+    "TileGrid",
     "data_type_word",
     "image_plan",
     "item_error",
@@ -81,6 +83,26 @@ class GridThw:
 
 
 @dataclass(frozen=True, slots=True)
+class TileGrid:
+    """Tiles of one size, line by line; where there is a thumbnail, it is one more row of features, and the last."""
+
+    columns: int
+    rows: int
+    has_thumbnail: bool
+    tile_size_px: int
+
+
+@dataclass(frozen=True, slots=True)
+class Crop:
+    """What is used of a resized image. Where offsets are negative, or it is larger than the image, there are zeros."""
+
+    left_px: int
+    top_px: int
+    width_px: int
+    height_px: int
+
+
+@dataclass(frozen=True, slots=True)
 class ImagePlan:
     """Everything that follows from an image's size and the processor config alone."""
 
@@ -88,15 +110,31 @@ class ImagePlan:
     """Size the plan was made from, after the config's orientation policy was applied."""
     resized_size: Size
     padding: Padding
-    grid_thw: GridThw
+    grid_thw: GridThw | None
+    """None for a family whose rows of features are no patches of a grid."""
     token_count: int
-    """Tokens that the encoder's output will have for this image."""
+    """Tokens that the encoder's output will have for this image; 0 where the config does not say how many."""
     data_type: str | None
     """A `DataType`, or the number of an unknown one as text. None where no element type was asked for."""
     shape: tuple[int, ...]
-    """Rows, channels, patch height, patch width. Empty where no element type was asked for."""
+    """Rows, channels, height and width of a row's pixels; frames behind the channels. Empty where no element type was
+    asked for."""
     size_bytes: int
     """Bytes of the whole tensor."""
+    tile_grid: TileGrid | None = None
+    """For a family whose rows of features are tiles."""
+    fixed_size: Size | None = None
+    """For a family that gives all images one size, in one row of features."""
+    crop: Crop | None = None
+    """What is used of the resized image. None: all of it."""
+
+    @property
+    def patch_grid(self) -> GridThw:
+        """`grid_thw`, for who takes nothing else. Raises ValueError for a family that has none."""
+        if self.grid_thw is None:
+            kind = "tiles" if self.tile_grid is not None else "images of one size"
+            raise ValueError(f"Expected a plan with a patch grid, got one of {kind}")
+        return self.grid_thw
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,15 +253,24 @@ def numpy_data_type(word: str | None) -> np.dtype[np.generic]:
 def image_plan(message: geometry_pb2.ImagePlan) -> ImagePlan:
     """Read a plan."""
     has_tensor = message.HasField("features")
+    grid, tiles, crop = message.grid_thw, message.tile_grid, message.crop
     return ImagePlan(
         original_size=Size(message.original_size.width_px, message.original_size.height_px),
         resized_size=Size(message.resized_size.width_px, message.resized_size.height_px),
         padding=Padding(message.padding.right_px, message.padding.bottom_px),
-        grid_thw=GridThw(message.grid_thw.t, message.grid_thw.h, message.grid_thw.w),
+        # A grid of nothing says that rows are something else, be it known to this release or not.
+        grid_thw=GridThw(grid.t, grid.h, grid.w) if grid.t else None,
         token_count=message.token_count,
         data_type=data_type_word(message.features.data_type) if has_tensor else None,
         shape=tuple(message.features.shape),
         size_bytes=message.features.size_bytes,
+        tile_grid=TileGrid(tiles.columns, tiles.rows, tiles.has_thumbnail, tiles.tile_size_px)
+        if message.HasField("tile_grid")
+        else None,
+        fixed_size=Size(message.fixed_size.width_px, message.fixed_size.height_px)
+        if message.HasField("fixed_size")
+        else None,
+        crop=Crop(crop.left_px, crop.top_px, crop.width_px, crop.height_px) if message.HasField("crop") else None,
     )
 
 

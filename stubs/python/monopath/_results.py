@@ -184,12 +184,14 @@ class FeatureBatch(Generic[PathT]):
 
     path: PreprocessingPath
     pixel_values: FeatureArray
-    """Rows of all images, one after another: [sum of rows, channels, patch height, patch width]."""
+    """Rows of all images, one after another: [sum of rows, channels, height, width]."""
     grid_thws: npt.NDArray[np.int64]
-    """Patch grid of each image: int64 [images, 3]."""
+    """Patch grid of each image: int64 [images, 3]; [0, 3] for a family that has none."""
     token_counts: tuple[int, ...]
     ids: tuple[int, ...]
     config_sha256: bytes
+    row_counts: tuple[int, ...] = ()
+    """Rows of each image."""
 
     def torch(self) -> torch.Tensor:
         """Return `pixel_values` as a tensor that shares their memory. Raises ImportError where torch is missing."""
@@ -221,14 +223,15 @@ def concatenate(results: Iterable[Result[PathT]]) -> FeatureBatch[PathT]:
     """
     ordered = one_batch(results)
     first = ordered[0]
-    grids = [result.plan.grid_thw for result in ordered]
+    grids = [result.plan.grid_thw for result in ordered if result.plan.grid_thw is not None]
     return FeatureBatch(
         path=first.path,
         pixel_values=np.concatenate([result.array for result in ordered]),
-        grid_thws=np.array([(grid.t, grid.h, grid.w) for grid in grids], dtype=np.int64),
+        grid_thws=np.array([(grid.t, grid.h, grid.w) for grid in grids], dtype=np.int64).reshape(-1, 3),
         token_counts=tuple(result.plan.token_count for result in ordered),
         ids=tuple(result.id for result in ordered),
         config_sha256=first.provenance.config_sha256,
+        row_counts=tuple(len(result.array) for result in ordered),
     )
 
 

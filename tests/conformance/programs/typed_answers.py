@@ -185,9 +185,15 @@ def _plan(plan: ImagePlan) -> geometry_pb2.ImagePlan:
         original_size=geometry_pb2.Size(**dataclasses.asdict(plan.original_size)),
         resized_size=geometry_pb2.Size(**dataclasses.asdict(plan.resized_size)),
         padding=geometry_pb2.Padding(**dataclasses.asdict(plan.padding)),
-        grid_thw=geometry_pb2.GridThw(**dataclasses.asdict(plan.grid_thw)),
+        grid_thw=geometry_pb2.GridThw(**({} if plan.grid_thw is None else dataclasses.asdict(plan.grid_thw))),
         token_count=plan.token_count,
     )
+    if plan.tile_grid is not None:
+        message.tile_grid.CopyFrom(geometry_pb2.TileGrid(**dataclasses.asdict(plan.tile_grid)))
+    if plan.fixed_size is not None:
+        message.fixed_size.CopyFrom(geometry_pb2.Size(**dataclasses.asdict(plan.fixed_size)))
+    if plan.crop is not None:
+        message.crop.CopyFrom(geometry_pb2.Crop(**dataclasses.asdict(plan.crop)))
     if plan.data_type is not None:
         message.features.data_type = _number(tensor_pb2.DataType, "DATA_TYPE_", plan.data_type)
         message.features.shape.extend(plan.shape)

@@ -127,7 +127,7 @@ def _processor_arguments(processor: config_pb2.ProcessorConfig) -> dict[str, Any
         case "checkpoint":
             text = processor.checkpoint.preprocessor_config_json
             return {"checkpoint_json": text, **_replacements(processor.checkpoint)}
-        case "kimi" | "qwen_vl" | "kimi_vl" | "glm_vl" | "glm_next" as family:
+        case "kimi" | "qwen_vl" | "kimi_vl" | "glm_vl" | "glm_next" | "fixed_size" | "intern_vl" as family:
             return {"config": getattr(processor, family)}
         case None:
             raise CannotRun("the typed client names the source of a processor")

@@ -9,8 +9,9 @@ from typing import ClassVar
 from monopath_server.faults import ConfigViolation
 from monopath_server.processors.family import CanonicalForm
 from monopath_server.processors.glm_next.geometry import plan_image
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.ranges import outside
-from monopath_server.processors.types import ImagePlan, Size
+from monopath_server.processors.types import Size
 from monopath_server.processors.windowed import WindowedConfig
 
 __all__ = ["GlmNextConfig"]
@@ -32,7 +33,7 @@ class GlmNextConfig(WindowedConfig):
     patch_expand_factor: int = 1
     """Windows a side that a canvas is a multiple of; the PIL backend, and so the Pillow kernels, ignore it."""
 
-    def plan(self, size: Size) -> ImagePlan:
+    def plan(self, size: Size) -> PatchGridPlan:
         return plan_image(self, size)
 
     def _own_violations(self) -> Iterator[ConfigViolation]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from monopath_server.processors import json_values
+from monopath_server.processors.backends import CLIP_MEAN, CLIP_STD
 from monopath_server.processors.family import Family, ParsedConfig
 from monopath_server.processors.glm_next.config import GlmNextConfig
 from monopath_server.processors.transformers_json import KeyReader
-from monopath_server.processors.windowed import CLIP_MEAN, CLIP_STD
 
 __all__ = ["GLM_NEXT", "PRESETS"]
 
@@ -32,7 +32,7 @@ _OWN_KEYS = frozenset({"patch_expand_factor", "min_image_tokens", "max_image_tok
 def _parse(values: dict[str, object], prefix: str) -> ParsedConfig[GlmNextConfig]:
     keys = KeyReader(values, prefix)
     # `size` has no meaning to this family.
-    common = keys.common(_OWN_KEYS | {"size"})
+    common = keys.windowed(_OWN_KEYS | {"size"})
     config = GlmNextConfig(
         patch_size=common.patch_size,
         temporal_patch_size=common.temporal_patch_size,

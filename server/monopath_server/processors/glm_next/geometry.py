@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.grids import check_sides, windowed_plan
-from monopath_server.processors.types import ImagePlan, ResampleKernel, Size
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import ResampleKernel, Size
 
 if TYPE_CHECKING:
     from monopath_server.processors.glm_next.config import GlmNextConfig
@@ -21,7 +22,7 @@ def cell_px(config: GlmNextConfig) -> int:
     return config.patch_size * config.merge_size * expand
 
 
-def plan_image(config: GlmNextConfig, size: Size) -> ImagePlan:
+def plan_image(config: GlmNextConfig, size: Size) -> PatchGridPlan:
     """Plan one image of `size` pixels, in the reference's float64 operations and their order. Any proportions do.
 
     Raises:

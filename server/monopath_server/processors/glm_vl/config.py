@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from monopath_server.processors.area_bounds import AreaBoundedConfig
 from monopath_server.processors.glm_vl.geometry import plan_image
-from monopath_server.processors.types import ImagePlan, Size
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import Size
 
 __all__ = ["GlmVlConfig"]
 
@@ -18,5 +19,5 @@ class GlmVlConfig(AreaBoundedConfig):
 
     family: ClassVar[str] = "glm_vl"
 
-    def plan(self, size: Size) -> ImagePlan:
+    def plan(self, size: Size) -> PatchGridPlan:
         return plan_image(self, size)

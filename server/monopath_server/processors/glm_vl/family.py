@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from monopath_server.processors.backends import CLIP_MEAN, CLIP_STD
 from monopath_server.processors.family import Family, ParsedConfig
 from monopath_server.processors.glm_vl.config import GlmVlConfig
-from monopath_server.processors.pixel_bounds import BOUND_KEYS, read_bounds
-from monopath_server.processors.transformers_json import KeyReader
-from monopath_server.processors.windowed import CLIP_MEAN, CLIP_STD
+from monopath_server.processors.pixel_bounds import parse_area_bounded
 
 __all__ = ["GLM_VL", "PRESETS"]
 
@@ -31,21 +30,8 @@ PRESETS: Mapping[str, GlmVlConfig] = MappingProxyType(
 
 
 def _parse(values: dict[str, object], prefix: str) -> ParsedConfig[GlmVlConfig]:
-    keys = KeyReader(values, prefix)
-    # min_pixels and max_pixels are no keys of this family's: where a file has them, they are ignored.
-    common = keys.common(BOUND_KEYS)
-    (min_pixels, max_pixels), names = read_bounds(keys, _DEFAULT_BOUNDS, reads_pixels=False)
-    config = GlmVlConfig(
-        patch_size=common.patch_size,
-        temporal_patch_size=common.temporal_patch_size,
-        merge_size=common.merge_size,
-        min_pixels=min_pixels,
-        max_pixels=max_pixels,
-        image_mean=common.image_mean,
-        image_std=common.image_std,
-    )
-    keys.check(config, names)
-    return ParsedConfig(config, tuple(keys.warnings))
+    # min_pixels and max_pixels are no keys of this family.
+    return parse_area_bounded(values, prefix, GlmVlConfig, _DEFAULT_BOUNDS, reads_pixels=False)
 
 
 GLM_VL = Family(

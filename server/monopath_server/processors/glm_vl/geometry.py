@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from monopath_server.processors.area_bounds import smart_resized
 from monopath_server.processors.grids import check_aspect_ratio, check_sides, windowed_plan
-from monopath_server.processors.types import ImagePlan, Size
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import Size
 
 if TYPE_CHECKING:
     from monopath_server.processors.glm_vl.config import GlmVlConfig
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["plan_image"]
 
 
-def plan_image(config: GlmVlConfig, size: Size) -> ImagePlan:
+def plan_image(config: GlmVlConfig, size: Size) -> PatchGridPlan:
     """Plan one image of `size` pixels, in the reference's float64 operations and their order.
 
     Raises:

@@ -11,15 +11,16 @@ from monopath_server.processors.arithmetic import PixelArithmetic
 from monopath_server.processors.canonical import background_form, channel_form
 from monopath_server.processors.family import CanonicalForm, ProcessorConfig
 from monopath_server.processors.kimi.geometry import plan_image
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.ranges import ChannelValues, outside, wrong_constants, wrong_kernel
 from monopath_server.processors.types import (
     PILLOW_KERNELS,
     Background,
     FillStage,
-    ImagePlan,
     Normalization,
     OrientationPolicy,
     ResampleKernel,
+    RowLayout,
     Size,
 )
 
@@ -64,7 +65,7 @@ class KimiConfig(ProcessorConfig):
     @property
     def arithmetic(self) -> PixelArithmetic:
         return PixelArithmetic(
-            patch_size=self.patch_size,
+            layout=RowLayout(self.patch_size, self.patch_size),
             image_mean=self.image_mean,
             image_std=self.image_std,
             normalization=Normalization.NUMPY,
@@ -75,7 +76,7 @@ class KimiConfig(ProcessorConfig):
             orientation=self.orientation,
         )
 
-    def plan(self, size: Size) -> ImagePlan:
+    def plan(self, size: Size) -> PatchGridPlan:
         return plan_image(self, size)
 
     def violations(self) -> tuple[ConfigViolation, ...]:

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.processors.types import GridTHW, ImagePlan, Padding, Size
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import GridTHW, Padding, Size
 
 if TYPE_CHECKING:
     from monopath_server.processors.kimi.config import KimiConfig
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["plan_image"]
 
 
-def plan_image(config: KimiConfig, size: Size) -> ImagePlan:
+def plan_image(config: KimiConfig, size: Size) -> PatchGridPlan:
     """Plan one image of `size` pixels.
 
     The order of the float64 operations is the checkpoint's and decides the truncated sizes: 8366 pixels scaled by
@@ -56,4 +57,11 @@ def plan_image(config: KimiConfig, size: Size) -> ImagePlan:
             ItemReason.TOKEN_COUNT_CONTRADICTION,
             f"Expected {config.fixed_output_tokens} tokens (fixed_output_tokens), got {token_count} from the grid",
         )
-    return ImagePlan(size, resized, padding, grid, token_count, patch_size)
+    return PatchGridPlan(
+        original_size=size,
+        resized_size=resized,
+        token_count=token_count,
+        padding=padding,
+        grid_thw=grid,
+        patch_size=patch_size,
+    )

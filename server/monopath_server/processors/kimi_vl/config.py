@@ -11,14 +11,15 @@ from monopath_server.processors.arithmetic import PixelArithmetic
 from monopath_server.processors.canonical import channel_form
 from monopath_server.processors.family import CanonicalForm, ProcessorConfig
 from monopath_server.processors.kimi_vl.geometry import POSITION_LIMIT, plan_image
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.ranges import ChannelValues, outside, wrong_constants, wrong_kernel
 from monopath_server.processors.types import (
     PILLOW_KERNELS,
     FillStage,
-    ImagePlan,
     Normalization,
     OrientationPolicy,
     ResampleKernel,
+    RowLayout,
     Size,
 )
 
@@ -44,31 +45,36 @@ class KimiVlConfig(ProcessorConfig):
     """Patches, not tokens, that an image may have before it is scaled down."""
     image_mean: ChannelValues
     image_std: ChannelValues
+    pad_input: bool = True
+    """Whether zeros make the windows whole; without them the image is cropped to whole patches."""
     resample_kernel: ResampleKernel = ResampleKernel.PILLOW_13
     orientation: OrientationPolicy = OrientationPolicy.KEEP
 
     @property
     def arithmetic(self) -> PixelArithmetic:
         return PixelArithmetic(
-            patch_size=self.patch_size,
+            layout=RowLayout(self.patch_size, self.patch_size),
             image_mean=self.image_mean,
             image_std=self.image_std,
             normalization=Normalization.PIL_BACKEND,
             resample_kernel=self.resample_kernel,
             longest_resized_side_px=POSITION_LIMIT * self.patch_size,
             fill_stage=FillStage.AFTER_RESIZE,
-            pads_in_own_mode=True,
+            pads_in_own_mode=self.pad_input,
             orientation=self.orientation,
         )
 
-    def plan(self, size: Size) -> ImagePlan:
+    def plan(self, size: Size) -> PatchGridPlan:
         return plan_image(self, size)
 
     def violations(self) -> tuple[ConfigViolation, ...]:
         return tuple(self._violations())
 
     def canonical_form(self) -> CanonicalForm:
+        # Only where it is not the usual one: digests are older than the choice.
+        crops = {} if self.pad_input else {"pad_input": False}
         return {
+            **crops,
             "patch_size": self.patch_size,
             "merge_kernel_size": self.merge_kernel_size,
             "in_token_limit": self.in_token_limit,

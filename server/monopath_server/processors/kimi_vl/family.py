@@ -11,7 +11,6 @@ from monopath_server.faults import ConfigFault, ConfigViolation
 from monopath_server.processors import json_values
 from monopath_server.processors.family import Family, ParsedConfig
 from monopath_server.processors.json_reader import IGNORED_KEYS, ObjectReader
-from monopath_server.processors.json_values import RefusedValue, show
 from monopath_server.processors.kimi_vl.config import KimiVlConfig
 
 __all__ = ["KIMI_VL", "PRESETS"]
@@ -45,7 +44,7 @@ def _parse(values: dict[str, object], prefix: str) -> ParsedConfig[KimiVlConfig]
     in_token_limit = reader.required("in_token_limit", json_values.integer)
     image_mean = reader.required("image_mean", json_values.channel_values)
     image_std = reader.required("image_std", json_values.channel_values)
-    reader.required("pad_input", _padded)
+    pad_input = reader.required("pad_input", json_values.boolean)
     # Stand-ins for what was refused above let the range checks see every other value too.
     config = KimiVlConfig(
         patch_size=patch_size or 1,
@@ -53,18 +52,12 @@ def _parse(values: dict[str, object], prefix: str) -> ParsedConfig[KimiVlConfig]
         in_token_limit=in_token_limit or 1,
         image_mean=(0.0, 0.0, 0.0) if image_mean is None else image_mean,
         image_std=(1.0, 1.0, 1.0) if image_std is None else image_std,
+        pad_input=pad_input is not False,
     )
     violations += [ConfigViolation(prefix + found.field, found.description) for found in config.violations()]
     if violations:
         raise ConfigFault(tuple(violations))
     return ParsedConfig(config, tuple(warnings))
-
-
-def _padded(value: object) -> bool:
-    """Released checkpoints pad; the crop that is the other choice can cut a window of patches in two."""
-    if value is not True:
-        raise RefusedValue(f"Expected true, got {show(value)}")
-    return True
 
 
 KIMI_VL = Family(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from monopath_server.processors.area_bounds import AreaBoundedConfig
+from monopath_server.processors.plans import PatchGridPlan
 from monopath_server.processors.qwen_vl.geometry import plan_image
-from monopath_server.processors.types import ImagePlan, Size
+from monopath_server.processors.types import Size
 
 __all__ = ["QwenVlConfig"]
 
@@ -18,5 +19,5 @@ class QwenVlConfig(AreaBoundedConfig):
 
     family: ClassVar[str] = "qwen_vl"
 
-    def plan(self, size: Size) -> ImagePlan:
+    def plan(self, size: Size) -> PatchGridPlan:
         return plan_image(self, size)

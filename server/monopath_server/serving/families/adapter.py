@@ -19,6 +19,7 @@ class FamilyAdapter:
     """Name of the message's field in `ProcessorConfig.source`."""
     config_type: type[ProcessorConfig]
     read: Callable[[config_pb2.ProcessorConfig], ProcessorConfig]
-    """Reads a message that breaks none of the contract's rules; whether the config holds is asked afterwards."""
+    """Reads a message that breaks none of the contract's rules; whether the config holds is asked afterwards. Raises
+    `ConfigFault` for a message that lacks what no rule asks for, such as the arm of a oneof."""
     write: Callable[[ProcessorConfig], config_pb2.ProcessorConfig]
     """Writes every field of the family's message, defaults too."""

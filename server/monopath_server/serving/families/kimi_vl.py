@@ -26,6 +26,7 @@ def _read(source: config_pb2.ProcessorConfig) -> ProcessorConfig:
         in_token_limit=message.in_token_limit,
         image_mean=channel_values(message.image_mean),
         image_std=channel_values(message.image_std),
+        pad_input=message.pad_input if message.HasField("pad_input") else True,
         resample_kernel=kernel_or_none(message) or ResampleKernel.PILLOW_13,
         orientation=orientation_or_none(message) or OrientationPolicy.KEEP,
     )
@@ -41,6 +42,7 @@ def _write(config: ProcessorConfig) -> config_pb2.ProcessorConfig:
             in_token_limit=config.in_token_limit,
             image_mean=channel_message(config.image_mean),
             image_std=channel_message(config.image_std),
+            pad_input=config.pad_input,
             resample_kernel=RESAMPLE_KERNELS.to_wire(config.resample_kernel),
             orientation_policy=ORIENTATION_POLICIES.to_wire(config.orientation),
         )

@@ -5,15 +5,17 @@ from __future__ import annotations
 from monopath.v1 import config_pb2
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.serving.families.adapter import FamilyAdapter
+from monopath_server.serving.families.fixed_size import FIXED_SIZE
 from monopath_server.serving.families.glm_next import GLM_NEXT
 from monopath_server.serving.families.glm_vl import GLM_VL
+from monopath_server.serving.families.intern_vl import INTERN_VL
 from monopath_server.serving.families.kimi import KIMI
 from monopath_server.serving.families.kimi_vl import KIMI_VL
 from monopath_server.serving.families.qwen_vl import QWEN_VL
 
 __all__ = ["ADAPTERS", "processor_message", "read_typed"]
 
-ADAPTERS: list[FamilyAdapter] = [KIMI, KIMI_VL, QWEN_VL, GLM_VL, GLM_NEXT]
+ADAPTERS: list[FamilyAdapter] = [KIMI, KIMI_VL, QWEN_VL, GLM_VL, GLM_NEXT, FIXED_SIZE, INTERN_VL]
 
 
 def read_typed(message: config_pb2.ProcessorConfig, arm: str) -> ProcessorConfig:

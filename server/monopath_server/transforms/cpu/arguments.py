@@ -65,7 +65,8 @@ class Target(NamedTuple):
     resized_height_px: int
     grid_h: int
     grid_w: int
-    patch_size: int
+    patch_height: int
+    patch_width: int
     window_size: int
     """Rows are grouped by square windows of this many patches a side."""
     temporal_copies: int

@@ -157,32 +157,33 @@ def _specialise(source_digest: str) -> Any:
     ) -> None:
         if len(source_digest) == 0:
             return
-        window_px = target.patch_size * target.window_size
+        window_width_px = target.patch_width * target.window_size
+        window_height_px = target.patch_height * target.window_size
         windows_across = target.grid_w // target.window_size
         is_resized = horizontal.group_counts.shape[0] > 0 or vertical.first_rows.shape[0] > 0
         filters_first = horizontal.group_counts.shape[0] > 0 and not is_vertical_first
         # Alpha 255 everywhere gives the bytes of RGB, without the detour.
         has_alpha = alpha.is_present and not is_opaque(source)
         scratch = _make_scratch(source, target, vertical, filters_first)
-        band_pitch_bytes = _pitch(windows_across * window_px)
-        band = np.zeros(window_px * band_pitch_bytes, np.uint8)
+        band_pitch_bytes = _pitch(windows_across * window_width_px)
+        band = np.zeros(window_height_px * band_pitch_bytes, np.uint8)
         staging = np.zeros(patch_bytes(target, writer) + 256, np.uint8)
         cursor = np.array([target.address, 0], np.int64)
 
         for window_y in range(target.grid_h // target.window_size):
-            top = window_y * window_px
-            line_count = max(min(window_px, target.resized_height_px - top), 0)
+            top = window_y * window_height_px
+            line_count = max(min(window_height_px, target.resized_height_px - top), 0)
             done = 0
-            if line_count < window_px:
+            if line_count < window_height_px:
                 band[:] = 0
             elif not is_resized and not has_alpha:
                 # Whole windows of an image that is only cut need no band.
-                done = target.resized_width_px // window_px
+                done = target.resized_width_px // window_width_px
                 pixels = source.address + top * source.pitch_bytes
                 write_windows(pixels, source.pitch_bytes, done, target, writer, True, staging, cursor)
             if done == windows_across:
                 continue
-            skipped_bytes = done * window_px * 4
+            skipped_bytes = done * window_width_px * 4
             for line in range(line_count):
                 result = band.ctypes.data + line * band_pitch_bytes
                 if done > 0:
@@ -228,6 +229,6 @@ run_kernel = _specialise(_source_digest())
 """run_kernel(source: SourcePixels, target: Target, horizontal: HorizontalPass, vertical: VerticalPass,
 is_vertical_first: bool, alpha: AlphaBlend, writer: ElementWriter) -> None
 
-Writes target.grid_h * target.grid_w rows of 3 * temporal_copies * patch_size ** 2 elements at target.address. Every
-buffer that an address stands for must be kept alive by the caller.
+Writes target.grid_h * target.grid_w rows of 3 * temporal_copies * patch_height * patch_width elements from
+target.address on. Every buffer that an address stands for must be kept alive by the caller.
 """

@@ -41,13 +41,16 @@ NO_VERTICAL_PASS = VerticalPass(
 
 
 @functools.lru_cache(maxsize=_CACHED_AXES)
-def pack_horizontal(source_width_px: int, target_width_px: int, rule: WeightRule) -> PackedHorizontalPass:
+def pack_horizontal(
+    source_width_px: int, target_width_px: int, rule: WeightRule, stretch: tuple[int, int] | None = None
+) -> PackedHorizontalPass:
     """Group the weights by 4 target pixels and 4 taps.
 
     Windows are shifted to the left where whole groups of taps would reach past the row's end; the taps they gain have
-    weight 0.
+    weight 0. Of a `stretch` of the target (`resample_weights`) offsets count from the first source pixel it needs.
     """
-    axis = resample_weights(source_width_px, target_width_px, rule)
+    axis = resample_weights(source_width_px, target_width_px, rule, stretch)
+    source_width_px, target_width_px = axis.source_count, axis.target_count
     quad_count = -(-target_width_px // 4)
     tap_group_count = -(-axis.tap_count // 4)
     readable_width_px = max(source_width_px, 4 * tap_group_count)
@@ -69,7 +72,9 @@ def pack_horizontal(source_width_px: int, target_width_px: int, rule: WeightRule
     )
 
 
-def pack_vertical(source_height_px: int, target_height_px: int, rule: WeightRule) -> VerticalPass:
+def pack_vertical(
+    source_height_px: int, target_height_px: int, rule: WeightRule, stretch: tuple[int, int] | None = None
+) -> VerticalPass:
     """Return the weights of the vertical pass, which the kernel takes as they are."""
-    axis = resample_weights(source_height_px, target_height_px, rule)
+    axis = resample_weights(source_height_px, target_height_px, rule, stretch)
     return VerticalPass(axis.first, axis.count, axis.weights)

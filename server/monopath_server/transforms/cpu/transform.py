@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
 from monopath_server.processors.family import ProcessorConfig
-from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Padding, Size
+from monopath_server.processors.types import Crop, ElementType, ImagePlan, Size, Sweep
 from monopath_server.transforms import tables
 from monopath_server.transforms.coefficients import WeightRule
 from monopath_server.transforms.cpu.arguments import AlphaBlend, ElementWriter, SourcePixels, Target
@@ -26,6 +26,7 @@ from monopath_server.transforms.cpu.packing import (
 )
 from monopath_server.transforms.cpu.writers import WRITER_BFLOAT16, WRITER_FLOAT32, WRITER_TABLE, WRITER_UINT8
 from monopath_server.transforms.pass_order import vertical_first
+from monopath_server.transforms.sweep_axes import sweep_axes
 
 __all__ = ["CpuTransform"]
 
@@ -33,6 +34,8 @@ __all__ = ["CpuTransform"]
 # caches than from that (`bench/LOG.md`).
 _STREAMED_FROM_BYTES: Final = 16 * 1024 * 1024
 _STREAM_ALIGNMENT_BYTES: Final = 16
+_WIDEST_STREAMED_PX: Final = 64
+"""A patch is made whole before it is streamed, and a larger one would have left the caches by then."""
 _NARROWEST_PX: Final = VERTICAL_BYTES // 4
 
 _CLOSED_FORMS: Final = {
@@ -72,68 +75,77 @@ class CpuTransform:
     def warm_up(self) -> None:
         """Run every stage once, so that the first request neither compiles nor loads anything."""
         size = Size(96, 96)
-        resized = Size(40, 44)
-        plan = self._plan(size, resized)
         pixels = np.full((size.height_px, size.width_px, 4), 127, np.uint8)
         prepared = PreparedPixels(
             pixels, has_alpha=True, already_resized=False, source_mode="RGBA", route=ResizeRoute.KERNEL
         )
-        self.rows_into(prepared, plan, np.empty(plan.feature_bytes(self._element_type), np.uint8))
+        sweep = self._whole_windows(Size(40, 44))
+        self._sweep(prepared, sweep, self._new_rows(sweep))
 
     def rows_into(self, prepared: PreparedPixels, plan: ImagePlan, out: NDArray[np.uint8]) -> None:
         """Write the image's `pixel_values` into `out`, without the GIL.
 
         Args:
             prepared: Pixels of the plan's original size, or of its resized size where they are resized already.
-            plan: Its patch size must be the config's.
-            out: uint8 [plan.feature_bytes(element_type)], contiguous and writable: (rows, 3, patch_size, patch_size)
-                elements in C order, native (little) endian.
+            plan: Its layout of rows must be the config's.
+            out: uint8 [plan.feature_bytes(element_type)], contiguous and writable: elements of `plan.shape` in C order,
+                native (little) endian.
 
         Raises:
             ValueError: the pixels or the buffer are not what the plan needs.
         """
-        plan = prepared.plan_left(plan)
         self._check(prepared, plan, out)
-        pixels = prepared.pixels
-        source_size, target_size = prepared.size, plan.resized_size
+        row_bytes = plan.row_elements * self._element_type.itemsize
+        for sweep in prepared.sweeps_left(plan):
+            begin = sweep.first_row * row_bytes
+            self._sweep(prepared, sweep, out[begin : begin + sweep.row_count * row_bytes])
+
+    def _sweep(self, prepared: PreparedPixels, sweep: Sweep, out: NDArray[np.uint8]) -> None:
+        across, down = sweep_axes(prepared.size, sweep, self._weight_rule)
+        pixels = prepared.pixels[down.source_begin : down.source_end, across.source_begin : across.source_end]
+        source_height_px, source_width_px = pixels.shape[:2]
         horizontal, vertical = NO_HORIZONTAL_PASS, NO_VERTICAL_PASS
-        readable_width_px = source_size.width_px
-        if source_size != target_size:
+        readable_width_px = source_width_px
+        is_filtered = across.is_filtered or down.is_filtered
+        if is_filtered:
             readable_width_px = max(readable_width_px, _NARROWEST_PX)
-            if source_size.width_px != target_size.width_px:
-                packed = pack_horizontal(source_size.width_px, target_size.width_px, self._weight_rule)
-                horizontal = packed.weights
-                readable_width_px = max(readable_width_px, packed.readable_width_px)
-            if source_size.height_px != target_size.height_px:
-                vertical = pack_vertical(source_size.height_px, target_size.height_px, self._weight_rule)
-        if readable_width_px > source_size.width_px:
-            widened = np.zeros((source_size.height_px, readable_width_px, 4), np.uint8)
-            widened[:, : source_size.width_px] = pixels
+        if across.is_filtered:
+            packed = pack_horizontal(across.source_count, across.target_count, self._weight_rule, across.stretch)
+            horizontal = packed.weights
+            readable_width_px = max(readable_width_px, packed.readable_width_px)
+        if down.is_filtered:
+            vertical = pack_vertical(down.source_count, down.target_count, self._weight_rule, down.stretch)
+        if readable_width_px > source_width_px:
+            widened = np.zeros((source_height_px, readable_width_px, 4), np.uint8)
+            widened[:, :source_width_px] = pixels
             pixels = widened
 
+        layout = self._arithmetic.layout
         address = out.ctypes.data
         is_streamed = (
-            plan.patch_size >= GROUP_PIXELS
+            GROUP_PIXELS <= layout.patch_width_px <= _WIDEST_STREAMED_PX
+            and layout.patch_height_px <= _WIDEST_STREAMED_PX
             and out.nbytes >= _STREAMED_FROM_BYTES
             and address % _STREAM_ALIGNMENT_BYTES == 0
         )
         run_kernel(
-            SourcePixels(pixels.ctypes.data, pixels.strides[0], readable_width_px, source_size.height_px),
+            SourcePixels(pixels.ctypes.data, pixels.strides[0], readable_width_px, source_height_px),
             Target(
                 address,
-                target_size.width_px,
-                target_size.height_px,
-                plan.grid_thw.h,
-                plan.grid_thw.w,
-                plan.patch_size,
-                plan.window_size,
-                plan.temporal_copies or 1,
+                sweep.crop.size.width_px,
+                sweep.crop.size.height_px,
+                sweep.grid_rows,
+                sweep.grid_columns,
+                layout.patch_height_px,
+                layout.patch_width_px,
+                layout.window_size,
+                layout.temporal_copies,
                 is_streamed,
             ),
             horizontal,
             vertical,
-            vertical_first(self._arithmetic.resample_kernel, source_size, target_size),
-            self._blends[source_size != target_size] if prepared.has_alpha else self._opaque,
+            vertical_first(self._arithmetic.resample_kernel, prepared.size, sweep.resized_size),
+            self._blends[is_filtered] if prepared.has_alpha else self._opaque,
             self._writer,
         )
 
@@ -141,16 +153,11 @@ class CpuTransform:
         pixels = prepared.pixels
         if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 4 or pixels.strides[1:] != (4, 1):
             raise ValueError(f"Expected uint8 pixels of 4 bytes, got {pixels.dtype} {pixels.shape} {pixels.strides}")
-        expected_size = plan.resized_size if prepared.already_resized else plan.original_size
+        expected_size = prepared.expected_size(plan)
         if prepared.size != expected_size:
             raise ValueError(f"Expected {expected_size} pixels, got {prepared.size}")
-        arithmetic = self._arithmetic
-        layout = (plan.patch_size, plan.window_size, plan.temporal_copies or 1)
-        if layout != (arithmetic.patch_size, arithmetic.window_size, arithmetic.temporal_copies):
-            raise ValueError(
-                f"Expected a plan of patch size {arithmetic.patch_size}, window size {arithmetic.window_size} "
-                f"and {arithmetic.temporal_copies} temporal copies, got {layout}"
-            )
+        if plan.layout != self._arithmetic.layout:
+            raise ValueError(f"Expected a plan of rows of {self._arithmetic.layout}, got {plan.layout}")
         feature_bytes = plan.feature_bytes(self._element_type)
         if out.dtype != np.uint8 or out.shape != (feature_bytes,) or not out.flags.c_contiguous:
             raise ValueError(f"Expected a flat buffer of {feature_bytes} bytes, got {out.dtype} {out.shape}")
@@ -167,45 +174,39 @@ class CpuTransform:
             0 if background is None else tables.gray_parity(background),
         )
 
-    def _plan(self, size: Size, resized: Size) -> ImagePlan:
-        """A plan of whole windows around an image."""
-        arithmetic = self._arithmetic
-        window_px = arithmetic.window_size * arithmetic.patch_size
-        padding = Padding(-resized.width_px % window_px, -resized.height_px % window_px)
-        grid = GridTHW(
-            1,
-            (resized.height_px + padding.bottom_px) // arithmetic.patch_size,
-            (resized.width_px + padding.right_px) // arithmetic.patch_size,
-        )
-        return ImagePlan(
-            size,
+    def _whole_windows(self, resized: Size) -> Sweep:
+        """A sweep that fills as many windows as an image of this size needs."""
+        layout = self._arithmetic.layout
+        window_size = layout.window_size
+        return Sweep(
             resized,
-            padding,
-            grid,
-            grid.patch_count,
-            arithmetic.patch_size,
-            arithmetic.temporal_copies,
-            arithmetic.window_size,
+            Crop(0, 0, resized),
+            -(-resized.height_px // (layout.patch_height_px * window_size)) * window_size,
+            -(-resized.width_px // (layout.patch_width_px * window_size)) * window_size,
         )
+
+    def _new_rows(self, sweep: Sweep) -> NDArray[np.uint8]:
+        elements = sweep.row_count * self._arithmetic.layout.row_elements
+        return np.empty(elements * self._element_type.itemsize, np.uint8)
 
     def _choose_writer(self) -> None:
         """Take the closed form where it gives the table's own bytes for all 256 values in all channels, on this CPU."""
         closed_form = _CLOSED_FORMS.get(self._element_type)
-        if closed_form is None or self._arithmetic.patch_size < GROUP_PIXELS or not _has_fused_multiply_add():
+        narrowest_px = self._arithmetic.layout.patch_width_px
+        if closed_form is None or narrowest_px < GROUP_PIXELS or not _has_fused_multiply_add():
             return
-        size = Size(256, self._arithmetic.patch_size)
+        size = Size(256, GROUP_PIXELS)
         pixels = np.zeros((size.height_px, size.width_px, 4), np.uint8)
         pixels[..., :3] = np.arange(256, dtype=np.uint8)[None, :, None]
-        plan = self._plan(size, size)
         prepared = PreparedPixels(
             pixels, has_alpha=False, already_resized=True, source_mode="RGB", route=ResizeRoute.KERNEL
         )
-        by_table = np.empty(plan.feature_bytes(self._element_type), np.uint8)
-        in_closed_form = np.empty_like(by_table)
-        self.rows_into(prepared, plan, by_table)
+        sweep = self._whole_windows(size)
+        by_table, in_closed_form = self._new_rows(sweep), self._new_rows(sweep)
+        self._sweep(prepared, sweep, by_table)
         table_writer = self._writer
         self._writer = table_writer._replace(kind=closed_form)
-        self.rows_into(prepared, plan, in_closed_form)
+        self._sweep(prepared, sweep, in_closed_form)
         if not np.array_equal(by_table, in_closed_form):
             self._writer = table_writer
 

@@ -41,7 +41,7 @@ _PREFETCH_BYTES: Final = 10 * _RELEASED_PATCH_SIZE * 4
 @compiled
 def patch_bytes(target: Target, writer: ElementWriter) -> int:
     """Bytes of one row of features."""
-    return 3 * target.temporal_copies * target.patch_size * target.patch_size * writer.itemsize
+    return 3 * target.temporal_copies * target.patch_height * target.patch_width * writer.itemsize
 
 
 @compiled
@@ -60,13 +60,13 @@ def write_windows(
     `cursor`: int64 [address of the next element, bytes staged]; both are moved on. `staging`: uint8 buffer; where the
     target is streamed, whole cache lines leave it past the caches and the rest stays for the next patch.
     """
-    patch_size, window_size = target.patch_size, target.window_size
+    window_size = target.window_size
     row_bytes = patch_bytes(target, writer)
     buffer = _aligned_address(staging)
     for _ in range(window_count):
         for patch in range(window_size * window_size):
             row, column = patch // window_size, patch % window_size
-            corner = pixels + row * patch_size * pitch_bytes + column * patch_size * 4
+            corner = pixels + row * target.patch_height * pitch_bytes + column * target.patch_width * 4
             place = buffer + cursor[1] if target.is_streamed else cursor[0]
             _write_patch(corner, pitch_bytes, place, target, writer, prefetches)
             if target.is_streamed:
@@ -79,7 +79,7 @@ def write_windows(
                 cursor[1] = staged - whole
             else:
                 cursor[0] += row_bytes
-        pixels += window_size * patch_size * 4
+        pixels += window_size * target.patch_width * 4
 
 
 @compiled
@@ -101,25 +101,25 @@ def _write_patch(
     pixels: int, pitch_bytes: int, place: int, target: Target, writer: ElementWriter, prefetches: bool
 ) -> None:
     """Write one row of features at address `place`."""
-    patch_size = target.patch_size
-    if patch_size == _RELEASED_PATCH_SIZE and target.temporal_copies == 1:
+    height, width = target.patch_height, target.patch_width
+    if height == _RELEASED_PATCH_SIZE and width == _RELEASED_PATCH_SIZE and target.temporal_copies == 1:
         _write_released_patch(pixels, pitch_bytes, place, writer, prefetches)
         return
-    plane_bytes = patch_size * patch_size * writer.itemsize
+    plane_bytes = height * width * writer.itemsize
     channel_bytes = target.temporal_copies * plane_bytes
-    line_bytes = patch_size * writer.itemsize
+    line_bytes = width * writer.itemsize
     line = place
-    for _ in range(patch_size):
+    for _ in range(height):
         if prefetches:
             memory.prefetch(pixels + _PREFETCH_BYTES)
-        if patch_size >= _GROUP:
+        if width >= _GROUP:
             start = 0
-            while start < patch_size:
-                begin = min(start, patch_size - _GROUP)
+            while start < width:
+                begin = min(start, width - _GROUP)
                 _write_group(pixels + begin * 4, line + begin * writer.itemsize, channel_bytes, writer)
                 start += _GROUP
         else:
-            _write_short_line(pixels, patch_size, line, channel_bytes, writer)
+            _write_short_line(pixels, width, line, channel_bytes, writer)
         pixels += pitch_bytes
         line += line_bytes
     for channel in range(3):
@@ -170,11 +170,11 @@ def _write_group(pixels: int, target: int, channel_bytes: int, writer: ElementWr
 
 
 @compiled
-def _write_short_line(pixels: int, patch_size: int, target: int, channel_bytes: int, writer: ElementWriter) -> None:
+def _write_short_line(pixels: int, width: int, target: int, channel_bytes: int, writer: ElementWriter) -> None:
     for channel in range(3):
         table = writer.table_address + channel * 256 * writer.itemsize
         element = target + channel * channel_bytes
-        for x in range(patch_size):
+        for x in range(width):
             entry = table + memory.load_uint8(pixels + x * 4 + channel) * writer.itemsize
             if writer.itemsize == 4:
                 memory.store_uint32(element, memory.load_uint32(entry))

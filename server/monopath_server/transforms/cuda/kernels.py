@@ -171,13 +171,17 @@ def write_patches(
     HAS_ALPHA: tl.constexpr,
     HAS_SECOND_AXIS: tl.constexpr,
     UNROLL: tl.constexpr,
-    PATCH: tl.constexpr,
+    PATCH_HEIGHT: tl.constexpr,
+    PATCH_WIDTH: tl.constexpr,
     POSITIONS: tl.constexpr,
+    PARTS: tl.constexpr,
     PATCHES: tl.constexpr,
     WINDOW: tl.constexpr,
     COPIES: tl.constexpr,
 ):
-    """Writes PATCHES neighbouring patches of one patch row; POSITIONS is PATCH * PATCH, up to a power of two.
+    """Writes PATCHES neighbouring patches of one patch row; POSITIONS is what a patch has, up to a power of two.
+
+    Of patches that are larger one program takes one of PARTS parts of POSITIONS each.
 
     `square_parity` uint8 [side]: parity of the background square of a coordinate. `alpha_tables` uint8 [2 resized,
     2 parity, 256 alpha, 256 stored colour]. `element_table` and `output` hold the elements' raw bits, as integers.
@@ -190,14 +194,15 @@ def write_patches(
     width = _field(descriptor, RESIZED_WIDTH)
     height = _field(descriptor, RESIZED_HEIGHT)
     pitch = _field(descriptor, INPUT_PITCH)
-    position = tl.arange(0, POSITIONS)
-    # A division by a constant: the compiler makes it a multiplication.
-    row_in_patch = position // PATCH
-    column_in_patch = position - row_in_patch * PATCH
-    grid_column = (place & 0xFFFF) * PATCHES + tl.arange(0, PATCHES)
-    row = grid_row * PATCH + row_in_patch
-    column = (grid_column * PATCH)[:, None] + column_in_patch[None, :]
-    in_patch = position < PATCH * PATCH
+    # Divisions by constants: the compiler makes them multiplications.
+    group = (place & 0xFFFF) // PARTS
+    position = ((place & 0xFFFF) - group * PARTS) * POSITIONS + tl.arange(0, POSITIONS)
+    row_in_patch = position // PATCH_WIDTH
+    column_in_patch = position - row_in_patch * PATCH_WIDTH
+    grid_column = group * PATCHES + tl.arange(0, PATCHES)
+    row = grid_row * PATCH_HEIGHT + row_in_patch
+    column = (grid_column * PATCH_WIDTH)[:, None] + column_in_patch[None, :]
+    in_patch = position < PATCH_HEIGHT * PATCH_WIDTH
     in_grid = grid_column < grid_width
     row_used = in_patch & (row < height)
     used = row_used[None, :] & (column < width) & in_grid[:, None]
@@ -284,12 +289,12 @@ def write_patches(
         + row_in_window * WINDOW
         + column_in_window
     )
-    place_in_output = (patch_index * (3 * COPIES * PATCH * PATCH))[:, None] + position[None, :]
+    place_in_output = (patch_index * (3 * COPIES * PATCH_HEIGHT * PATCH_WIDTH))[:, None] + position[None, :]
     elements = output + tl.load(descriptor + OUTPUT) + place_in_output
     red_element = tl.load(element_table + red)
     green_element = tl.load(element_table + (256 + green))
     blue_element = tl.load(element_table + (512 + blue))
     for copy in tl.static_range(COPIES):
-        tl.store(elements + copy * PATCH * PATCH, red_element, mask=written)
-        tl.store(elements + (COPIES + copy) * PATCH * PATCH, green_element, mask=written)
-        tl.store(elements + (2 * COPIES + copy) * PATCH * PATCH, blue_element, mask=written)
+        tl.store(elements + copy * PATCH_HEIGHT * PATCH_WIDTH, red_element, mask=written)
+        tl.store(elements + (COPIES + copy) * PATCH_HEIGHT * PATCH_WIDTH, green_element, mask=written)
+        tl.store(elements + (2 * COPIES + copy) * PATCH_HEIGHT * PATCH_WIDTH, blue_element, mask=written)

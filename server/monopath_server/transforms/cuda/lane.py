@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from monopath_server.processors.types import RowLayout
 from monopath_server.transforms.cuda.buffer import GrowingBuffer
 from monopath_server.transforms.cuda.device import TransformDevice
 from monopath_server.transforms.cuda.layout import BatchLayout, TileShape, filter_constants, lay_out, write_constants
@@ -36,9 +37,7 @@ _HostRow: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 class LaunchSettings:
     """What all launches of one transform have in common."""
 
-    patch_size: int
-    window_size: int
-    temporal_copies: int
+    layout: RowLayout
     raw_dtype: torch.dtype
     """Integer type of an element's raw bits."""
     tiles: TileShape
@@ -217,12 +216,7 @@ class Lane:
             tables.element_table,
             output[: layout.output_bytes].view(settings.raw_dtype),
             **write_constants(
-                tiles,
-                settings.patch_size,
-                has_alpha=layout.has_alpha,
-                has_second_axis=layout.has_second_axis,
-                window_size=settings.window_size,
-                temporal_copies=settings.temporal_copies,
+                tiles, settings.layout, has_alpha=layout.has_alpha, has_second_axis=layout.has_second_axis
             ),
             num_warps=tiles.write_warps,
             enable_fp_fusion=False,
@@ -243,6 +237,10 @@ def _write_input(layout: BatchLayout, host_input: NDArray[np.uint8], pixels_of: 
     offset = layout.coefficients_offset
     for windows in layout.new_windows:
         offset = put(offset, windows.coefficients)
+    written: set[int] = set()
     for strip, offset in zip(layout.strips, layout.source_offsets, strict=True):
+        if strip.source_bytes == 0 or offset in written:
+            continue
+        written.add(offset)
         pixels = pixels_of(strip)
         host_input[offset : offset + strip.source_bytes].reshape(pixels.shape)[...] = pixels

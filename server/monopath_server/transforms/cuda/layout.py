@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from monopath_server.processors.types import RowLayout
 from monopath_server.transforms.cuda.strips import PIXEL_BYTES, DeviceImage, Strip
 from monopath_server.transforms.cuda.windows import UNROLL, AxisKey, AxisWindows
 
@@ -36,6 +37,8 @@ ALPHA_TABLE_ELEMENTS = 2 * 256 * 256
 """Elements of one composite table [2 parity, 256 alpha, 256 colour]; the one for resized images comes second."""
 _LANES = 1024
 """Positions of patches that one program of `write_patches` takes, where a patch is not larger."""
+_LARGEST_WHOLE_PATCH = 4096
+"""Positions of a larger one, a tile for instance, are taken by several programs."""
 SECTION_BYTES = 256
 """Every section begins on such a boundary, so that Triton compiles one variant: it specialises on alignment."""
 
@@ -90,23 +93,29 @@ class TileShape:
     patches: int
     """Neighbouring patches of one patch row."""
     positions: int
-    """Positions of one patch, up to a power of two."""
+    """Positions of one patch, up to a power of two; of a part of it where a patch is large."""
+    parts: int
+    """Parts of a patch, one program each."""
     write_warps: int
 
 
-def tile_shape(patch_size: int, *, scale: int = 1) -> TileShape:
-    """Return the fixed tiles for a patch size. There is no autotuner: the kernels are the same ones every time.
+def tile_shape(row_layout: RowLayout, *, scale: int = 1) -> TileShape:
+    """Return the fixed tiles for a size of patches. There is no autotuner: the kernels are the same ones every time.
 
     `scale` makes both sides of a tile larger, for the interpreter: to it the number of programs is all that matters.
     """
     lanes = _LANES * scale * scale
-    positions = 1 << (patch_size * patch_size - 1).bit_length()
+    patch_positions = row_layout.patch_height_px * row_layout.patch_width_px
+    positions = 1 << (patch_positions - 1).bit_length()
+    if positions > _LARGEST_WHOLE_PATCH:
+        positions = lanes
     return TileShape(
         filter_rows=8 * scale,
         filter_columns=64 * scale,
         filter_warps=4,
         patches=min(max(lanes // positions, 1), 256),
         positions=positions,
+        parts=_ceil_divide(patch_positions, positions),
         write_warps=16 if positions > _LANES else 8,
     )
 
@@ -117,24 +126,20 @@ def filter_constants(tiles: TileShape, *, has_alpha: bool) -> dict[str, int]:
 
 
 def write_constants(
-    tiles: TileShape,
-    patch_size: int,
-    *,
-    has_alpha: bool,
-    has_second_axis: bool,
-    window_size: int = 1,
-    temporal_copies: int = 1,
+    tiles: TileShape, row_layout: RowLayout, *, has_alpha: bool, has_second_axis: bool
 ) -> dict[str, int]:
     """Compile-time arguments of `write_patches`: four variants for each layout of rows and element size."""
     return {
         "HAS_ALPHA": has_alpha,
         "HAS_SECOND_AXIS": has_second_axis,
         "UNROLL": UNROLL,
-        "PATCH": patch_size,
+        "PATCH_HEIGHT": row_layout.patch_height_px,
+        "PATCH_WIDTH": row_layout.patch_width_px,
         "POSITIONS": tiles.positions,
+        "PARTS": tiles.parts,
         "PATCHES": tiles.patches,
-        "WINDOW": window_size,
-        "COPIES": temporal_copies,
+        "WINDOW": row_layout.window_size,
+        "COPIES": row_layout.temporal_copies,
     }
 
 
@@ -207,7 +212,7 @@ def lay_out(
         column_tiles = _ceil_divide(strip.image.scratch_width_px, tiles.filter_columns)
         filter_tiles.append(_tiles(index, 0, row_tiles, column_tiles))
         begin, end = strip.patch_rows
-        column_tiles = _ceil_divide(strip.image.plan.grid_thw.w, tiles.patches)
+        column_tiles = _ceil_divide(strip.image.sweep.grid_columns, tiles.patches) * tiles.parts
         write_tiles.append(_tiles(index, begin, end - begin, column_tiles))
     all_filter_tiles, all_write_tiles = np.concatenate(filter_tiles), np.concatenate(write_tiles)
 
@@ -216,9 +221,14 @@ def lay_out(
     coefficients_offset = write_tiles_offset + _aligned(all_write_tiles.nbytes)
     place = coefficients_offset + _aligned(sum(windows.coefficients.nbytes for windows in new_windows))
     source_offsets = []
+    placed: dict[tuple[object, ...], int] = {}
     for strip in strips:
-        source_offsets.append(place)
-        place += strip.source_bytes
+        # An image that is swept twice goes to the device once.
+        key = (strip.image.index, *strip.source_rows, *strip.image.source_area)
+        if key not in placed:
+            placed[key] = place
+            place += strip.source_bytes
+        source_offsets.append(placed[key])
     upload_bytes = place
     place = _aligned(place)
     scratch_offsets = []
@@ -303,9 +313,9 @@ def _descriptor(
         Column.SECOND_STARTS: second[1],
         Column.SECOND_WEIGHTS: second[2],
         Column.SECOND_TARGET_COUNT: second[3],
-        Column.RESIZED_WIDTH: image.plan.resized_size.width_px,
-        Column.RESIZED_HEIGHT: image.plan.resized_size.height_px,
-        Column.GRID_WIDTH: image.plan.grid_thw.w,
+        Column.RESIZED_WIDTH: image.sweep.crop.size.width_px,
+        Column.RESIZED_HEIGHT: image.sweep.crop.size.height_px,
+        Column.GRID_WIDTH: image.sweep.grid_columns,
         Column.OUTPUT: (output_offset - strip.output_offset_bytes) // image.element_bytes,
         Column.ALPHA_TABLE: ALPHA_TABLE_ELEMENTS if image.passes else 0,
     }

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.processors.arithmetic import PixelArithmetic
-from monopath_server.processors.types import ImagePlan, Size
+from monopath_server.processors.types import RowLayout, Size, Sweep
 from monopath_server.transforms.coefficients import WeightRule
 from monopath_server.transforms.cuda.windows import AxisWindows, axis_windows
 from monopath_server.transforms.pass_order import vertical_first
+from monopath_server.transforms.sweep_axes import sweep_axes
 
 __all__ = ["DeviceImage", "ResizePass", "Strip", "cut_into_strips", "device_image", "group_into_launches"]
 
@@ -30,12 +31,18 @@ class ResizePass:
 
 @dataclass(frozen=True, slots=True)
 class DeviceImage:
-    """What the device has to do for one image."""
+    """What the device has to do for one sweep of an image."""
 
     index: int
     """Position of the image in its batch."""
-    plan: ImagePlan
+    sweep: Sweep
+    """Of the image's one or two."""
+    layout: RowLayout
+    source_left_px: int
+    """Where the pixels that are read begin in the image, as `source_top_px`."""
+    source_top_px: int
     source_size: Size
+    """How many are read."""
     has_alpha: bool
     passes: tuple[ResizePass, ...]
     """In their order; none where the image has its size already."""
@@ -46,12 +53,22 @@ class DeviceImage:
     def scratch_width_px(self) -> int:
         """Width of the image between the two passes."""
         is_vertical = bool(self.passes) and self.passes[0].is_vertical
-        return self.source_size.width_px if is_vertical else self.plan.resized_size.width_px
+        return self.source_size.width_px if is_vertical else self.sweep.crop.size.width_px
+
+    @property
+    def source_area(self) -> tuple[int, int, int, int]:
+        """What is read of the image: left, top, width and height."""
+        return (self.source_left_px, self.source_top_px, self.source_size.width_px, self.source_size.height_px)
+
+    @property
+    def first_byte(self) -> int:
+        """Where the sweep's rows begin in the features of the image."""
+        return self.sweep.first_row * self.layout.row_elements * self.element_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Patch rows of one image, with the pixel rows of the source and of the scratch that they need."""
+    """Patch rows of one sweep, with the pixel rows of the source and of the scratch that they need."""
 
     image: DeviceImage
     patch_rows: tuple[int, int]
@@ -77,7 +94,7 @@ class Strip:
     def output_elements(self) -> int:
         """Elements of the strip's rows of features."""
         begin, end = self.patch_rows
-        return (end - begin) * self.image.plan.grid_thw.w * self.image.plan.row_elements
+        return (end - begin) * self.image.sweep.grid_columns * self.image.layout.row_elements
 
     @property
     def output_bytes(self) -> int:
@@ -86,9 +103,9 @@ class Strip:
 
     @property
     def output_offset_bytes(self) -> int:
-        """Where the strip's rows begin in the features of its image."""
-        plan = self.image.plan
-        return self.patch_rows[0] * plan.grid_thw.w * plan.row_elements * self.image.element_bytes
+        """Where the strip's rows begin in those of its sweep."""
+        image = self.image
+        return self.patch_rows[0] * image.sweep.grid_columns * image.layout.row_elements * image.element_bytes
 
     @property
     def device_bytes(self) -> int:
@@ -98,43 +115,55 @@ class Strip:
 
 def device_image(
     index: int,
-    plan: ImagePlan,
+    sweep: Sweep,
     source_size: Size,
     arithmetic: PixelArithmetic,
     *,
     has_alpha: bool,
     element_bytes: int,
 ) -> DeviceImage:
-    """Work out the passes of an image whose pixels are `source_size`, which may be the resized size already.
+    """Work out the passes of a sweep over `source_size` pixels, which may be the resized size already.
 
     Raises:
         ItemFault: FEATURES_TOO_LARGE, the image or its features cannot be indexed with 32 bits.
     """
-    target = plan.resized_size
+    rule = WeightRule.of(arithmetic.resample_kernel, arithmetic.resample_filter)
+    across, down = sweep_axes(source_size, sweep, rule)
+    read = Size(across.source_end - across.source_begin, down.source_end - down.source_begin)
+    made = sweep.crop.size
     largest = max(
-        source_size.width_px * source_size.height_px,
-        target.width_px * source_size.height_px,
-        source_size.width_px * target.height_px,
-        plan.row_count * plan.row_elements,
+        read.width_px * read.height_px,
+        made.width_px * read.height_px,
+        read.width_px * made.height_px,
+        sweep.row_count * arithmetic.layout.row_elements,
     )
     if largest >= _INDEX_LIMIT:
         raise ItemFault(
             ItemReason.FEATURES_TOO_LARGE, f"Expected fewer than {_INDEX_LIMIT} pixels or elements, got {largest}"
         )
-    rule = WeightRule.of(arithmetic.resample_kernel, arithmetic.resample_filter)
-    passes = []
-    if source_size.width_px != target.width_px:
-        passes.append(ResizePass(False, axis_windows(source_size.width_px, target.width_px, rule)))
-    if source_size.height_px != target.height_px:
-        passes.append(ResizePass(True, axis_windows(source_size.height_px, target.height_px, rule)))
-    if vertical_first(arithmetic.resample_kernel, source_size, target):
+    passes = [
+        ResizePass(is_vertical, axis_windows(axis.source_count, axis.target_count, rule, axis.stretch))
+        for is_vertical, axis in ((False, across), (True, down))
+        if axis.is_filtered
+    ]
+    if vertical_first(arithmetic.resample_kernel, source_size, sweep.resized_size):
         passes.reverse()
-    return DeviceImage(index, plan, source_size, has_alpha, tuple(passes), element_bytes)
+    return DeviceImage(
+        index,
+        sweep,
+        arithmetic.layout,
+        across.source_begin,
+        down.source_begin,
+        read,
+        has_alpha,
+        tuple(passes),
+        element_bytes,
+    )
 
 
 def _strip(image: DeviceImage, begin: int, end: int) -> Strip:
     """The strip of the patch rows [begin, end)."""
-    patch, height_px = image.plan.patch_size, image.plan.resized_size.height_px
+    patch, height_px = image.layout.patch_height_px, image.sweep.crop.size.height_px
     rows = (min(begin * patch, height_px), min(end * patch, height_px))
     scratch_rows = (0, 0)
     for number, resize_pass in reversed(tuple(enumerate(image.passes))):
@@ -150,8 +179,8 @@ def cut_into_strips(image: DeviceImage, max_device_bytes: int) -> Iterator[Strip
 
     A row of windows of patches is never cut, so a strip can be larger than the bound where one such row is.
     """
-    window_size = image.plan.window_size
-    window_rows = image.plan.grid_thw.h // window_size
+    window_size = image.layout.window_size
+    window_rows = image.sweep.grid_rows // window_size
     begin = 0
     while begin < window_rows:
         low, high = begin + 1, window_rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute
 from monopath_server.processors.family import ProcessorConfig
-from monopath_server.processors.types import ElementType, GridTHW, ImagePlan, Padding, Size
+from monopath_server.processors.types import Crop, ElementType, ImagePlan, Size, Sweep
 from monopath_server.transforms.cuda.device import TransformDevice, is_out_of_memory
 from monopath_server.transforms.cuda.lane import Lane, LaunchSettings
 from monopath_server.transforms.cuda.lane_pool import lane_pool
@@ -25,6 +26,8 @@ __all__ = ["BatchItem", "CudaTransform"]
 
 BatchItem = tuple[PreparedPixels, ImagePlan, Target]
 """Pixels, their plan, and the memory of `plan.feature_bytes` that takes the rows, of the host or of the device."""
+
+_Work: TypeAlias = tuple[PreparedPixels, tuple[Sweep, ...], Target]
 
 DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
 
@@ -65,11 +68,9 @@ class CudaTransform:
         with device.new_stream().active():
             tables = DeviceTables.upload(arithmetic, element_type, device)
         self._settings = LaunchSettings(
-            patch_size=arithmetic.patch_size,
-            window_size=arithmetic.window_size,
-            temporal_copies=arithmetic.temporal_copies,
+            layout=arithmetic.layout,
             raw_dtype=RAW_DTYPES[element_type],
-            tiles=tiles or tile_shape(arithmetic.patch_size, scale=device.tile_scale),
+            tiles=tiles or tile_shape(arithmetic.layout, scale=device.tile_scale),
             tables=tables,
         )
 
@@ -84,14 +85,16 @@ class CudaTransform:
         Raises:
             ValueError: pixels or memory do not have the size of the plan.
         """
-        items = [(prepared, prepared.plan_left(plan), target) for prepared, plan, target in items]
         for item in items:
             self._check(item)
+        return self._run([(prepared, prepared.sweeps_left(plan), target) for prepared, plan, target in items])
+
+    def _run(self, items: Sequence[_Work]) -> tuple[ItemFault | None, ...]:
         faults: list[ItemFault | None] = [None] * len(items)
-        images = []
-        for index, (prepared, plan, _) in enumerate(items):
+        images: list[DeviceImage] = []
+        for index, (prepared, sweeps, _) in enumerate(items):
             try:
-                images.append(self._device_image(index, prepared, plan))
+                images += [self._device_image(index, prepared, sweep) for sweep in sweeps]
             except ItemFault as fault:
                 faults[index] = fault
         with self._device.lock:
@@ -108,40 +111,32 @@ class CudaTransform:
         """Compile, or load from Triton's cache, every variant of the kernels that a batch can need."""
         for has_alpha in (False, True):
             for resizes in (False, True):
-                self.run_batch([self._warm_up_item(has_alpha=has_alpha, resizes=resizes)])
+                self._run([self._warm_up_work(has_alpha=has_alpha, resizes=resizes)])
 
     def release(self) -> None:
         """Give the device's buffers back; its transforms can still be used, and then take new ones."""
         with self._device.lock:
             self._pool.release()
 
-    def _warm_up_item(self, *, has_alpha: bool, resizes: bool) -> BatchItem:
-        arithmetic = self._arithmetic
-        side_px = arithmetic.patch_size * arithmetic.window_size
-        source_px = side_px * 2 + 1 if resizes else side_px
-        target = Size(side_px, side_px)
+    def _warm_up_work(self, *, has_alpha: bool, resizes: bool) -> _Work:
+        layout = self._arithmetic.layout
+        window_size = layout.window_size
+        target = Size(layout.patch_width_px * window_size, layout.patch_height_px * window_size)
+        source = Size(target.width_px * 2 + 1, target.height_px * 2 + 1) if resizes else target
         prepared = PreparedPixels(
-            pixels=np.zeros((source_px, source_px, 4), np.uint8),
+            pixels=np.zeros((source.height_px, source.width_px, 4), np.uint8),
             has_alpha=has_alpha,
             already_resized=False,
             source_mode="RGBA" if has_alpha else "RGB",
             route=ResizeRoute.KERNEL,
         )
-        plan = ImagePlan(
-            Size(source_px, source_px),
-            target,
-            Padding(0, 0),
-            GridTHW(1, arithmetic.window_size, arithmetic.window_size),
-            1,
-            arithmetic.patch_size,
-            arithmetic.temporal_copies,
-            arithmetic.window_size,
-        )
-        return prepared, plan, np.empty(plan.feature_bytes(self.element_type), np.uint8)
+        sweep = Sweep(target, Crop(0, 0, target), window_size, window_size)
+        rows = np.empty(sweep.row_count * layout.row_elements * self.element_type.itemsize, np.uint8)
+        return prepared, (sweep,), rows
 
     def _check(self, item: BatchItem) -> None:
         prepared, plan, rows = item
-        size = plan.resized_size if prepared.already_resized else plan.original_size
+        size = prepared.expected_size(plan)
         expected_shape = (size.height_px, size.width_px, 4)
         if prepared.pixels.shape != expected_shape:
             raise ValueError(f"Expected pixels of shape {expected_shape}, got {prepared.pixels.shape}")
@@ -150,19 +145,18 @@ class CudaTransform:
         if shape != (feature_bytes,):
             raise ValueError(f"Expected memory of shape ({feature_bytes},), got {shape}")
 
-    def _device_image(self, index: int, prepared: PreparedPixels, plan: ImagePlan) -> DeviceImage:
-        height_px, width_px = prepared.pixels.shape[:2]
+    def _device_image(self, index: int, prepared: PreparedPixels, sweep: Sweep) -> DeviceImage:
         return device_image(
             index,
-            plan,
-            Size(width_px, height_px),
+            sweep,
+            prepared.size,
             self._arithmetic,
             has_alpha=prepared.has_alpha,
             element_bytes=self.element_type.itemsize,
         )
 
     def _run_groups(
-        self, images: Sequence[DeviceImage], items: Sequence[BatchItem], faults: list[ItemFault | None]
+        self, images: Sequence[DeviceImage], items: Sequence[_Work], faults: list[ItemFault | None]
     ) -> None:
         lanes = self._pool.lanes
         for number, group in enumerate(group_into_launches(images, self._pool.launch_bytes)):
@@ -184,7 +178,7 @@ class CudaTransform:
                 rows.mark_written(lanes[0].stream_handle)
 
     def _run_one_by_one(
-        self, lane: Lane, strips: Sequence[Strip], items: Sequence[BatchItem], faults: list[ItemFault | None]
+        self, lane: Lane, strips: Sequence[Strip], items: Sequence[_Work], faults: list[ItemFault | None]
     ) -> None:
         """Run what was too much together, each strip with the device to itself."""
         for other in self._pool.lanes:
@@ -206,14 +200,17 @@ class CudaTransform:
                 )
                 self._pool.release()
 
-    def _start(self, lane: Lane, strips: Sequence[Strip], items: Sequence[BatchItem]) -> None:
+    def _start(self, lane: Lane, strips: Sequence[Strip], items: Sequence[_Work]) -> None:
         def pixels_of(strip: Strip) -> NDArray[np.uint8]:
-            begin, end = strip.source_rows
-            return items[strip.image.index][0].pixels[begin:end]
+            image, (begin, end) = strip.image, strip.source_rows
+            left_px, top_px = image.source_left_px, image.source_top_px
+            columns = slice(left_px, left_px + image.source_size.width_px)
+            return items[image.index][0].pixels[top_px + begin : top_px + end, columns]
 
         def rows_of(strip: Strip) -> NDArray[np.uint8] | torch.Tensor:
             rows = items[strip.image.index][2]
             memory = rows if isinstance(rows, np.ndarray) else rows.tensor
-            return memory[strip.output_offset_bytes : strip.output_offset_bytes + strip.output_bytes]
+            begin = strip.image.first_byte + strip.output_offset_bytes
+            return memory[begin : begin + strip.output_bytes]
 
         self.launch_count += lane.start(self._settings, strips, pixels_of, rows_of)

@@ -18,27 +18,23 @@ UNROLL = 2
 
 _CACHED_AXES = 128
 
-AxisKey: TypeAlias = tuple[int, int, WeightRule]
-"""Source count, target count, and the rule of the weights."""
+AxisKey: TypeAlias = tuple[int, int, WeightRule, tuple[int, int] | None]
+"""Source count, target count, the rule of the weights, and the stretch of the target pixels that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisWindows:
-    """The windows of one axis of `source_count` pixels that becomes one of `target_count`."""
+    """The windows of one axis of `source_count` pixels that becomes one of `target_count`, or of a stretch of it."""
 
+    key: AxisKey
+    """What decides the coefficients."""
     source_count: int
     target_count: int
-    rule: WeightRule
     tap_count: int
     starts: NDArray[np.int32]
     """[target_count]: first source pixel of each window, never falling from one target to the next."""
     coefficients: NDArray[np.int32]
     """[target_count * (1 + tap_count)]: `starts`, then the weights tap by tap, so that neighbours read neighbours."""
-
-    @property
-    def key(self) -> AxisKey:
-        """What decides the coefficients."""
-        return self.source_count, self.target_count, self.rule
 
     def source_range(self, begin: int, end: int) -> tuple[int, int]:
         """Source pixels [first, last + 1) that the target pixels [begin, end) read; empty for an empty range."""
@@ -48,12 +44,19 @@ class AxisWindows:
 
 
 @functools.lru_cache(maxsize=_CACHED_AXES)
-def axis_windows(source_count: int, target_count: int, rule: WeightRule = PILLOW_BICUBIC) -> AxisWindows:
+def axis_windows(
+    source_count: int,
+    target_count: int,
+    rule: WeightRule = PILLOW_BICUBIC,
+    stretch: tuple[int, int] | None = None,
+) -> AxisWindows:
     """Move the windows of `resample_weights` to the left so that all have one tap count and none leaves the axis.
 
     An axis shorter than the tap count is left through its end; the weights there are zero.
     """
-    weights = resample_weights(source_count, target_count, rule)
+    key = (source_count, target_count, rule, stretch)
+    weights = resample_weights(*key)
+    source_count, target_count = weights.source_count, weights.target_count
     tap_count = -(-weights.tap_count // UNROLL) * UNROLL
     starts = np.maximum(np.minimum(weights.first, source_count - tap_count), 0).astype(np.int32)
     shift = weights.first - starts
@@ -65,4 +68,4 @@ def axis_windows(source_count: int, target_count: int, rule: WeightRule = PILLOW
     coefficients = np.concatenate([starts, moved.reshape(-1)])
     for array in (starts, coefficients):
         array.setflags(write=False)
-    return AxisWindows(source_count, target_count, rule, tap_count, starts, coefficients)
+    return AxisWindows(key, source_count, target_count, tap_count, starts, coefficients)

@@ -95,11 +95,13 @@ class FinishedFeatures:
 
     def packed(self) -> tuple[Header, Buffer]:
         """Return all that the preprocessing server holds against the plan, and the array."""
-        array = self._array()
+        array, grid = self._array(), self.features.grid_thw
+        if grid is None:
+            raise ValueError("Expected features of patches: this encoder reads nothing else")
         return {
             "shape": array.shape,
             "original_size": (self.features.original_size.width_px, self.features.original_size.height_px),
-            "grid_thw": (self.features.grid_thw.t, self.features.grid_thw.h, self.features.grid_thw.w),
+            "grid_thw": (grid.t, grid.h, grid.w),
             "token_count": self.features.token_count,
         }, array.data.cast("B")
 

@@ -68,7 +68,7 @@ class EngineBatch(Generic[PathT]):
 
     def grids(self) -> npt.NDArray[np.int64]:
         """Return the patch grid of each image, int64 [images, 3 or 2]."""
-        grids = [result.plan.grid_thw for result in self.results]
+        grids = [result.plan.patch_grid for result in self.results]
         thw = np.array([(grid.t, grid.h, grid.w) for grid in grids], dtype=np.int64)
         return thw if self.layout.has_frames else np.ascontiguousarray(thw[:, 1:])
 

@@ -39,6 +39,6 @@ def feature_digest(result: Result[Any]) -> bytes:
     Raises RuntimeError where they are on a GPU, or were released.
     """
     plan = result.plan
-    grid = plan.grid_thw
-    text = f"monopath features 1 {result.sha256()} {plan.data_type} {list(plan.shape)} {grid.t}x{grid.h}x{grid.w}"
+    grid = "" if plan.grid_thw is None else f"{plan.grid_thw.t}x{plan.grid_thw.h}x{plan.grid_thw.w}"
+    text = f"monopath features 1 {result.sha256()} {plan.data_type} {list(plan.shape)} {grid}"
     return hashlib.sha256(text.encode()).digest()

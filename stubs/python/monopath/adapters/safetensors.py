@@ -32,11 +32,12 @@ def dumps(results: Iterable[Result[PathT]]) -> bytes:
     tensors: dict[str, np.ndarray] = {}
     items: dict[str, dict[str, object]] = {}
     for result in ordered:
-        plan, grid, key = result.plan, result.plan.grid_thw, str(result.id)
+        plan, key = result.plan, str(result.id)
         if key in items:
             raise ValueError(f"Expected each id once, got {key} twice")
         tensors[f"{key}.pixel_values"] = np.ascontiguousarray(result.array)
-        tensors[f"{key}.grid_thw"] = np.array([grid.t, grid.h, grid.w], np.int64)
+        if (grid := plan.grid_thw) is not None:
+            tensors[f"{key}.grid_thw"] = np.array([grid.t, grid.h, grid.w], np.int64)
         items[key] = {
             "label": result.label,
             "content_sha256": result.provenance.content_sha256.hex(),

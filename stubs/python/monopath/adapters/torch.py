@@ -39,11 +39,11 @@ def batch(results: Iterable[Result[PathT]]) -> TensorBatch[PathT]:
     element types. `monopath.concatenate` is the same in numpy.
     """
     ordered = one_batch(results)
-    grids = [result.plan.grid_thw for result in ordered]
+    grids = [result.plan.grid_thw for result in ordered if result.plan.grid_thw is not None]
     return TensorBatch(
         path=ordered[0].path,
         pixel_values=torch.cat([result.torch() for result in ordered]),
-        grid_thws=torch.tensor([(grid.t, grid.h, grid.w) for grid in grids], dtype=torch.int64),
+        grid_thws=torch.tensor([(grid.t, grid.h, grid.w) for grid in grids], dtype=torch.int64).reshape(-1, 3),
         token_counts=tuple(result.plan.token_count for result in ordered),
         ids=tuple(result.id for result in ordered),
         config_sha256=ordered[0].provenance.config_sha256,

@@ -20,7 +20,8 @@ __all__ = ["FeaturesFile"]
 class FeaturesFile:
     """Collects results in memory, and writes them at the end, all or nothing.
 
-    Each image has the tensors `<id>.pixel_values` and `<id>.grid_thw` (int64 [3]); ids are places among the arguments.
+    Each image has the tensors `<id>.pixel_values` and, where it has a patch grid, `<id>.grid_thw` (int64 [3]); ids are
+    places among the arguments.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +41,8 @@ class FeaturesFile:
         """Take the features of an image that has some."""
         grid = result.plan.grid_thw
         self._tensors[f"{image_id}.pixel_values"] = np.ascontiguousarray(result.array)
-        self._tensors[f"{image_id}.grid_thw"] = np.array([grid.t, grid.h, grid.w], np.int64)
+        if grid is not None:
+            self._tensors[f"{image_id}.grid_thw"] = np.array([grid.t, grid.h, grid.w], np.int64)
         self._labels[image_id] = label
 
     def write(self, metadata: Mapping[str, str]) -> None:

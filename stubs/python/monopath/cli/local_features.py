@@ -17,6 +17,7 @@ try:
     from monopath_server.faults import ItemFault
     from monopath_server.media.limits import ImageLimits
     from monopath_server.media.pixels import PixelFormat
+    from monopath_server.processors.plans import PatchGridPlan
     from monopath_server.processors.types import ElementType
     from monopath_server.serving.configs import resolve_processor
     from monopath_server.transforms.cpu import CpuTransform
@@ -59,7 +60,9 @@ class FeatureMaker:
         return LocalFeatures(
             rows.view(self._numpy_data_type).reshape(plan.shape),
             original_size=Size(plan.original_size.width_px, plan.original_size.height_px),
-            grid_thw=GridThw(plan.grid_thw.t, plan.grid_thw.h, plan.grid_thw.w),
+            grid_thw=GridThw(plan.grid_thw.t, plan.grid_thw.h, plan.grid_thw.w)
+            if isinstance(plan, PatchGridPlan)
+            else None,
             token_count=plan.token_count,
             label=label,
             content_sha256=hashlib.sha256(source.data).digest(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich import box
 from rich.cells import cell_len
@@ -13,6 +13,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from monopath import ImagePlan
 
 __all__ = [
     "FileName",
@@ -89,9 +92,15 @@ def size_text(size: tuple[int, int] | None) -> str:
     return "" if size is None else f"{size[0]}x{size[1]}"
 
 
-def grid_text(grid_thw: tuple[int, int, int] | None) -> str:
-    """Write a patch grid: 1x78x138."""
-    return "" if grid_thw is None else "x".join(map(str, grid_thw))
+def grid_text(plan: ImagePlan | None) -> str:
+    """Write a patch grid: 1x78x138; or tiles and a thumbnail: 4x3+1. Nothing for an image that is a row by itself."""
+    if plan is None:
+        return ""
+    if plan.grid_thw is not None:
+        return f"{plan.grid_thw.t}x{plan.grid_thw.h}x{plan.grid_thw.w}"
+    if plan.tile_grid is not None:
+        return f"{plan.tile_grid.columns}x{plan.tile_grid.rows}{'+1' if plan.tile_grid.has_thumbnail else ''}"
+    return ""
 
 
 def digest_text(digest: str | None) -> str:

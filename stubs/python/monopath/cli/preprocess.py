@@ -92,8 +92,9 @@ def preprocess(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the features as safetensors: <id>.pixel_values and <id>.grid_thw for each image without an "
-            "error. They are held in memory until all are done; after Ctrl-C nothing is written.",
+            help="Write the features as safetensors: <id>.pixel_values, and <id>.grid_thw where there is a patch grid, "
+            "for each image without an error. They are held in memory until all are done; after Ctrl-C nothing is "
+            "written.",
             show_default=False,
         ),
     ] = None,

@@ -174,12 +174,12 @@ class _Detail:
 
     def _number(self, picture: Image.Image, seen: Seen, patch_px: int, how: Fit) -> bool:
         """Write each patch's row into its corner, if there is room."""
-        largest = text_width_px(str(seen.plan.grid_thw.h * seen.plan.grid_thw.w), TextSize.SMALL)
+        largest = text_width_px(str(seen.grid_thw.h * seen.grid_thw.w), TextSize.SMALL)
         if largest + 6 > patch_px * how.scale:
             return False
         for top_px in range(0, self.height_px, patch_px):
             for left_px in range(0, self.width_px, patch_px):
-                row = (self.top_px + top_px) // patch_px * seen.plan.grid_thw.w + (self.left_px + left_px) // patch_px
+                row = (self.top_px + top_px) // patch_px * seen.grid_thw.w + (self.left_px + left_px) // patch_px
                 left, top = left_px * how.scale + 4, top_px * how.scale + 3
                 draw_text(picture, left, top, str(row), TextSize.SMALL, ink=(255, 255, 255), outline=(0, 0, 0))
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monopath import GridThw, ImagePlan, KimiConfig, Padding, Size
+from monopath import ImagePlan, KimiConfig, Padding, Size
 from monopath._records import resample_kernel_word
 from monopath.cli.output import bytes_text, grid_text, size_text
 from monopath.cli.preview_original import Original
@@ -42,7 +42,7 @@ def seen_lines(seen: Seen, original: Original | str, grid: Grid, how: Fit) -> li
     plan, processor = seen.plan, seen.processor
     return [
         f"{_size(plan.original_size)} px, {_resized(plan)}, {_padded(plan)}",
-        _grid(plan.grid_thw, plan.token_count, processor),
+        _grid(seen, processor),
         f"resize: {resize_words(plan, processor, original.mode if isinstance(original, Original) else '')}",
         *([f"background: {background_words(processor, original)}"] if isinstance(original, Original) else []),
         f"made by: {_ROUTES.get(seen.route, seen.route)}",
@@ -109,11 +109,11 @@ def _padded(plan: ImagePlan) -> str:
     return f"padded to {resized.width_px + padding.right_px}x{resized.height_px + padding.bottom_px}"
 
 
-def _grid(grid_thw: GridThw, token_count: int, processor: KimiConfig) -> str:
-    merge_size = processor.merge_kernel_size
+def _grid(seen: Seen, processor: KimiConfig) -> str:
+    merge_size, grid = processor.merge_kernel_size, seen.grid_thw
     return (
-        f"grid {grid_text((grid_thw.t, grid_thw.h, grid_thw.w))}: {grid_thw.t * grid_thw.h * grid_thw.w} patches of "
-        f"{processor.patch_size} px; {token_count} tokens of {merge_size}x{merge_size}"
+        f"grid {grid_text(seen.plan)}: {grid.t * grid.h * grid.w} patches of "
+        f"{processor.patch_size} px; {seen.plan.token_count} tokens of {merge_size}x{merge_size}"
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from monopath import (
     Client,
     DataType,
+    GridThw,
     ImagePlan,
     Item,
     ItemError,
@@ -34,7 +35,7 @@ from monopath.cli.preview_views import View
 if TYPE_CHECKING:
     from monopath.cli.local_features import FeatureMaker
 
-__all__ = ["ImageFiles", "Seen", "Sight", "Unseen", "sights"]
+__all__ = ["ImageFiles", "Seen", "Sight", "Unseen", "patch_grid", "sights"]
 
 _MAX_UNFINISHED_ITEMS = 4
 """Pictures are large, and drawing takes longer than their making."""
@@ -52,6 +53,11 @@ class Seen:
     features_sha256: str
     route: str
     """Where the pixels were resized and converted."""
+
+    @property
+    def grid_thw(self) -> GridThw:
+        """The patch grid, which every image of a Kimi config has."""
+        return patch_grid(self.plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,13 @@ class ImageFiles:
     def drop(self, index: int) -> None:
         """An image is done with."""
         self._contents.pop(index, None)
+
+
+def patch_grid(plan: ImagePlan) -> GridThw:
+    """Return the patch grid of a plan. Raises ProtocolError for one without."""
+    if plan.grid_thw is None:
+        raise ProtocolError("Expected a plan with a patch grid, got one without")
+    return plan.grid_thw
 
 
 def sights(
@@ -192,7 +205,7 @@ class _Viewing:
         rows, plan = result.array, result.plan
         try:
             pixel_rows = rows.view(np.uint8) if self._denormalizer is None else self._denormalizer.pixel_rows(rows)
-            pixels = unpatchify(pixel_rows, plan.grid_thw)
+            pixels = unpatchify(pixel_rows, patch_grid(plan))
         except ValueError as error:
             # The server's fault: these are not the features of any picture.
             raise ProtocolError(str(error)) from None

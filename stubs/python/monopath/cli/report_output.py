@@ -92,14 +92,14 @@ class ReportOutput:
 
 
 def plan_cells(plan: ImagePlan | None) -> tuple[str, str, str, str]:
-    """Return original size, resized size, patch grid and token count as the cells of a table."""
+    """Return original size, resized size, patch or tile grid, and token count as the cells of a table."""
     if plan is None:
         return ("", "", "", "")
-    original, resized, grid = plan.original_size, plan.resized_size, plan.grid_thw
+    original, resized = plan.original_size, plan.resized_size
     return (
         size_text((original.width_px, original.height_px)),
         size_text((resized.width_px, resized.height_px)),
-        grid_text((grid.t, grid.h, grid.w)),
+        grid_text(plan),
         str(plan.token_count),
     )
 

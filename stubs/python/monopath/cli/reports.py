@@ -101,12 +101,15 @@ class ImageReport:
 def plan_fields(plan: ImagePlan | None) -> dict[str, object]:
     """Return the geometry of a plan, None in each field where there is no plan."""
     if plan is None:
-        names = ("original_size", "resized_size", "padding", "grid_thw", "token_count")
+        names = ("original_size", "resized_size", "padding", "crop", "grid_thw", "tile_grid", "token_count")
         return dict.fromkeys(names)
+    crop, grid, tiles = plan.crop, plan.grid_thw, plan.tile_grid
     return {
         "original_size": [plan.original_size.width_px, plan.original_size.height_px],
         "resized_size": [plan.resized_size.width_px, plan.resized_size.height_px],
         "padding": [plan.padding.right_px, plan.padding.bottom_px],
-        "grid_thw": [plan.grid_thw.t, plan.grid_thw.h, plan.grid_thw.w],
+        "crop": None if crop is None else [crop.left_px, crop.top_px, crop.width_px, crop.height_px],
+        "grid_thw": None if grid is None else [grid.t, grid.h, grid.w],
+        "tile_grid": None if tiles is None else [tiles.columns, tiles.rows, int(tiles.has_thumbnail)],
         "token_count": plan.token_count,
     }

@@ -14,10 +14,11 @@ from monopath._arguments import ProcessorArguments
 from monopath.cli.faults import UserFault, needs_server
 from monopath.cli.options import read_text
 from monopath.cli.verify_presets import alpha_of, checkpoint_of
+from monopath.cli.verify_small import set_small_limits
 
 try:
     from monopath_server.reference import RELEASED_PRESETS, AnyReference, ReferenceConfig, reference_config
-    from monopath_server.reference.windowed import WindowedReference
+    from monopath_server.reference.kimi_vl import KimiVlReference
 except ModuleNotFoundError as error:
     raise needs_server("`monopath verify`", error) from None
 
@@ -26,8 +27,6 @@ __all__ = ["CheckedConfig", "checked_configs", "distinct_presets", "with_small_l
 _SMALL_LIMITS: Mapping[str, Any] = MappingProxyType(
     {"in_patch_limit": 6, "patch_limit_on_one_side": 8, "fixed_output_tokens": None}
 )
-_SMALL_TOKEN_COUNTS = (2, 6)
-"""Fewest and most tokens, for families that have such bounds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +44,9 @@ class CheckedConfig:
 
     @property
     def resizes_most(self) -> bool:
-        """Whether small images are resized without small limits: such families enlarge."""
-        return isinstance(self.reference(ResampleKernel.PILLOW_13), WindowedReference)
+        """Whether small images are resized without small limits, and torchvision's resize is known: such families
+        enlarge, or have one size for all images."""
+        return not isinstance(self.reference(ResampleKernel.PILLOW_13), ReferenceConfig | KimiVlReference)
 
     @property
     def kernels(self) -> tuple[ResampleKernel, ...]:
@@ -109,10 +109,8 @@ def with_small_limits(config: CheckedConfig) -> CheckedConfig:
         side_limit = int(_SMALL_LIMITS["patch_limit_on_one_side"])
         checkpoint["patch_limit_on_one_side"] = -(-side_limit // merge_size) * merge_size
         nested = {"media_proc_cfg": checkpoint}
-    elif isinstance(reference, WindowedReference):
-        _set_small_areas(checkpoint, reference)
     else:
-        checkpoint["in_token_limit"] = _SMALL_LIMITS["in_patch_limit"]
+        set_small_limits(checkpoint, reference)
     return replace(
         config,
         name=f"{config.name}/small",
@@ -121,19 +119,6 @@ def with_small_limits(config: CheckedConfig) -> CheckedConfig:
         is_small=True,
         alpha=Alpha.DROP,
     )
-
-
-def _set_small_areas(checkpoint: dict[str, Any], reference: WindowedReference) -> None:
-    fewest, most = _SMALL_TOKEN_COUNTS
-    if reference.rule == "glm_next":
-        checkpoint.update(min_image_tokens=fewest, max_image_tokens=most)
-        return
-    token_px = (reference.patch_size * reference.merge_size) ** 2
-    if reference.rule == "glm":
-        token_px *= reference.temporal_patch_size
-    for key in ("min_pixels", "max_pixels"):
-        checkpoint.pop(key, None)
-    checkpoint["size"] = {"shortest_edge": fewest * token_px, "longest_edge": most * token_px}
 
 
 def _flat(text: str, file: Path) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ class Place:
     channel: int
     y: int
     x: int
-    """Row, channel, line and column of the element: a place in [rows, channels, patch height, patch width]."""
+    """Row, channel, line and column of the element: a place in [rows, channels, height, width]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,14 @@ def geometry_difference(
     image: str, expected: dict[str, tuple[int, ...]], plan: ImagePlan, byte_count: int
 ) -> Difference | None:
     """Compare the fields of a plan, as named by the contract. Returns None where they are equal."""
-    grid = plan.grid_thw
+    grid, tiles, crop = plan.grid_thw, plan.tile_grid, plan.crop
     found: dict[str, tuple[int, ...]] = {
         "original_size": (plan.original_size.width_px, plan.original_size.height_px),
         "resized_size": (plan.resized_size.width_px, plan.resized_size.height_px),
         "padding": (plan.padding.right_px, plan.padding.bottom_px),
-        "grid_thw": (grid.t, grid.h, grid.w),
+        "crop": () if crop is None else (crop.left_px, crop.top_px, crop.width_px, crop.height_px),
+        "grid_thw": () if grid is None else (grid.t, grid.h, grid.w),
+        "tile_grid": () if tiles is None else (tiles.columns, tiles.rows, int(tiles.has_thumbnail)),
         "token_count": (plan.token_count,),
         "shape": plan.shape,
         "size_bytes": (plan.size_bytes,),
@@ -102,4 +104,4 @@ def geometry_difference(
 
 
 def _text(numbers: tuple[int, ...]) -> str:
-    return "x".join(map(str, numbers))
+    return "x".join(map(str, numbers)) or "none"

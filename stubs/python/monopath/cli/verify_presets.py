@@ -23,7 +23,7 @@ def checkpoint_of(processor: config_pb2.ProcessorConfig) -> Mapping[str, Any]:
                 "patch_size": kimi_vl.patch_size,
                 "merge_kernel_size": kimi_vl.merge_kernel_size,
                 "in_token_limit": kimi_vl.in_token_limit,
-                "pad_input": True,
+                "pad_input": kimi_vl.pad_input,
                 "image_mean": _channel_values(kimi_vl.image_mean),
                 "image_std": _channel_values(kimi_vl.image_std),
             }
@@ -38,16 +38,67 @@ def checkpoint_of(processor: config_pb2.ProcessorConfig) -> Mapping[str, Any]:
                 "min_image_tokens": glm.min_image_tokens,
                 "max_image_tokens": glm.max_image_tokens,
             }
+        case "fixed_size":
+            return _fixed_size(processor.fixed_size)
+        case "intern_vl":
+            return _intern_vl(processor.intern_vl)
         case family:
             raise UserFault(f"The reference does not know the family {family}")
 
 
 def alpha_of(processor: config_pb2.ProcessorConfig) -> Alpha:
     """Return what the typed config does with alpha; DROP for a family that has no choice."""
-    for message in (processor.qwen_vl, processor.glm_vl, processor.glm_next):
+    for message in (
+        processor.qwen_vl,
+        processor.glm_vl,
+        processor.glm_next,
+        processor.fixed_size,
+        processor.intern_vl,
+    ):
         if message.alpha_policy == config_pb2.ALPHA_POLICY_WHITE:
             return Alpha.WHITE
     return Alpha.DROP
+
+
+def _fixed_size(fixed: config_pb2.FixedSizeConfig) -> Mapping[str, Any]:
+    """As a file of CLIP's where there is a crop, else of SigLIP's."""
+    size: dict[str, int] = {"height": fixed.exact_size.height_px, "width": fixed.exact_size.width_px}
+    if fixed.HasField("shortest_edge"):
+        size = {"shortest_edge": fixed.shortest_edge.length_px}
+        if fixed.shortest_edge.HasField("longest_edge_px"):
+            size["longest_edge"] = fixed.shortest_edge.longest_edge_px
+    is_clip = fixed.HasField("crop_size")
+    if fixed.patch_size and fixed.class_token_count != int(is_clip):
+        raise UserFault(f"The reference does not know an encoder with {fixed.class_token_count} class tokens")
+    checkpoint: dict[str, Any] = {
+        "image_processor_type": "CLIPImageProcessor" if is_clip else "SiglipImageProcessor",
+        "size": size,
+        "resample": 2 if fixed.resample_filter == config_pb2.RESAMPLE_FILTER_BILINEAR else 3,
+        "image_mean": _channel_values(fixed.image_mean),
+        "image_std": _channel_values(fixed.image_std),
+    }
+    if is_clip:
+        checkpoint["crop_size"] = {"height": fixed.crop_size.height_px, "width": fixed.crop_size.width_px}
+    if fixed.HasField("patch_size"):
+        checkpoint["patch_size"] = fixed.patch_size
+    return checkpoint
+
+
+def _intern_vl(intern_vl: config_pb2.InternVlConfig) -> Mapping[str, Any]:
+    if not intern_vl.has_thumbnail and intern_vl.max_tiles > 1:
+        raise UserFault("The reference does not know native InternVL files without a thumbnail")
+    checkpoint: dict[str, Any] = {
+        "image_processor_type": "GotOcr2ImageProcessor",
+        "size": {"height": intern_vl.tile_size, "width": intern_vl.tile_size},
+        "crop_to_patches": True,
+        "min_patches": intern_vl.min_tiles,
+        "max_patches": intern_vl.max_tiles,
+        "image_mean": _channel_values(intern_vl.image_mean),
+        "image_std": _channel_values(intern_vl.image_std),
+    }
+    if intern_vl.HasField("tokens_per_tile"):
+        checkpoint["image_seq_length"] = intern_vl.tokens_per_tile
+    return checkpoint
 
 
 def _areas(message: config_pb2.QwenVlConfig | config_pb2.GlmVlConfig) -> dict[str, Any]:

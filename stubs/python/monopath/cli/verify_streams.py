@@ -20,6 +20,7 @@ from monopath import (
     Result,
     Size,
     Stream,
+    TileGrid,
 )
 from monopath._messages import InputT
 from monopath._records import numpy_data_type
@@ -44,7 +45,7 @@ class RunReport:
     run: Run
     config_sha256: str = ""
     row_count: int = 0
-    """Patches that were compared."""
+    """Rows of features that were compared."""
     size_bytes: int = 0
     """Bytes that were compared."""
     refused_count: int = 0
@@ -121,9 +122,17 @@ class _Verification:
             yield LocalFeatures(
                 self._elements(answer, sent_type).view(numpy_data_type(sent_type)),
                 original_size=Size(*answer.original_size),
-                grid_thw=GridThw(*answer.grid_thw),
+                grid_thw=GridThw(*answer.grid_thw) if any(answer.grid_thw) else None,
+                tile_grid=self._tile_grid(answer),
                 token_count=answer.token_count,
             )
+
+    @staticmethod
+    def _tile_grid(answer: ReferenceFeatures) -> TileGrid | None:
+        if answer.tile_grid is None:
+            return None
+        columns, rows, thumbnail_count = answer.tile_grid
+        return TileGrid(columns, rows, thumbnail_count == 1, answer.pixel_values.shape[-1])
 
     def _elements(self, answer: ReferenceFeatures, data_type: DataType) -> NDArray[Any]:
         return elements_of(answer.pixel_values, element_table(self._reference, data_type.name))
@@ -145,7 +154,9 @@ class _Verification:
             "original_size": answer.original_size,
             "resized_size": answer.resized_size,
             "padding": answer.padding,
-            "grid_thw": answer.grid_thw,
+            "crop": answer.crop or (),
+            "grid_thw": answer.grid_thw if any(answer.grid_thw) else (),
+            "tile_grid": answer.tile_grid or (),
             "token_count": (answer.token_count,),
             "shape": elements.shape,
             "size_bytes": (elements.nbytes,),

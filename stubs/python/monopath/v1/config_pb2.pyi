@@ -9,6 +9,7 @@ import google.protobuf.descriptor
 import google.protobuf.internal.containers
 import google.protobuf.internal.enum_type_wrapper
 import google.protobuf.message
+import monopath.v1.geometry_pb2
 import monopath.v1.location_pb2
 import monopath.v1.tensor_pb2
 import sys
@@ -104,6 +105,30 @@ ALPHA_POLICY_WHITE: AlphaPolicy.ValueType  # 2
 """Pixels are composited on white, rounded to the nearest."""
 Global___AlphaPolicy: typing_extensions.TypeAlias = AlphaPolicy
 
+class _ResampleFilter:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _ResampleFilterEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_ResampleFilter.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    RESAMPLE_FILTER_UNSPECIFIED: _ResampleFilter.ValueType  # 0
+    """Not a filter. Refused."""
+    RESAMPLE_FILTER_BICUBIC: _ResampleFilter.ValueType  # 1
+    """Keys' cubic with a = -0.5. 3 in the JSON."""
+    RESAMPLE_FILTER_BILINEAR: _ResampleFilter.ValueType  # 2
+    """A triangle. 2 in the JSON."""
+
+class ResampleFilter(_ResampleFilter, metaclass=_ResampleFilterEnumTypeWrapper):
+    """The shape of a resize's weights, which are spread out where an image shrinks."""
+
+RESAMPLE_FILTER_UNSPECIFIED: ResampleFilter.ValueType  # 0
+"""Not a filter. Refused."""
+RESAMPLE_FILTER_BICUBIC: ResampleFilter.ValueType  # 1
+"""Keys' cubic with a = -0.5. 3 in the JSON."""
+RESAMPLE_FILTER_BILINEAR: ResampleFilter.ValueType  # 2
+"""A triangle. 2 in the JSON."""
+Global___ResampleFilter: typing_extensions.TypeAlias = ResampleFilter
+
 class _BackgroundPattern:
     ValueType = typing.NewType("ValueType", builtins.int)
     V: typing_extensions.TypeAlias = ValueType
@@ -197,6 +222,8 @@ class ProcessorConfig(google.protobuf.message.Message):
     KIMI_VL_FIELD_NUMBER: builtins.int
     GLM_VL_FIELD_NUMBER: builtins.int
     GLM_NEXT_FIELD_NUMBER: builtins.int
+    FIXED_SIZE_FIELD_NUMBER: builtins.int
+    INTERN_VL_FIELD_NUMBER: builtins.int
     @property
     def checkpoint(self) -> Global___CheckpointConfig:
         """The JSON text that ships with a checkpoint."""
@@ -225,6 +252,14 @@ class ProcessorConfig(google.protobuf.message.Message):
     def glm_next(self) -> Global___GlmNextConfig:
         """Typed: GLM5-Next."""
 
+    @property
+    def fixed_size(self) -> Global___FixedSizeConfig:
+        """Typed: CLIP, SigLIP."""
+
+    @property
+    def intern_vl(self) -> Global___InternVlConfig:
+        """Typed: InternVL."""
+
     def __init__(
         self,
         *,
@@ -235,18 +270,21 @@ class ProcessorConfig(google.protobuf.message.Message):
         kimi_vl: Global___KimiVlConfig | None = ...,
         glm_vl: Global___GlmVlConfig | None = ...,
         glm_next: Global___GlmNextConfig | None = ...,
+        fixed_size: Global___FixedSizeConfig | None = ...,
+        intern_vl: Global___InternVlConfig | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["checkpoint", b"checkpoint", "glm_next", b"glm_next", "glm_vl", b"glm_vl", "kimi", b"kimi", "kimi_vl", b"kimi_vl", "preset", b"preset", "qwen_vl", b"qwen_vl", "source", b"source"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["checkpoint", b"checkpoint", "glm_next", b"glm_next", "glm_vl", b"glm_vl", "kimi", b"kimi", "kimi_vl", b"kimi_vl", "preset", b"preset", "qwen_vl", b"qwen_vl", "source", b"source"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["source", b"source"]) -> typing.Literal["checkpoint", "preset", "kimi", "qwen_vl", "kimi_vl", "glm_vl", "glm_next"] | None: ...
+    def HasField(self, field_name: typing.Literal["checkpoint", b"checkpoint", "fixed_size", b"fixed_size", "glm_next", b"glm_next", "glm_vl", b"glm_vl", "intern_vl", b"intern_vl", "kimi", b"kimi", "kimi_vl", b"kimi_vl", "preset", b"preset", "qwen_vl", b"qwen_vl", "source", b"source"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["checkpoint", b"checkpoint", "fixed_size", b"fixed_size", "glm_next", b"glm_next", "glm_vl", b"glm_vl", "intern_vl", b"intern_vl", "kimi", b"kimi", "kimi_vl", b"kimi_vl", "preset", b"preset", "qwen_vl", b"qwen_vl", "source", b"source"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["source", b"source"]) -> typing.Literal["checkpoint", "preset", "kimi", "qwen_vl", "kimi_vl", "glm_vl", "glm_next", "fixed_size", "intern_vl"] | None: ...
 
 Global___ProcessorConfig: typing_extensions.TypeAlias = ProcessorConfig
 
 @typing.final
 class CheckpointConfig(google.protobuf.message.Message):
     """A `preprocessor_config.json`, as it ships with a checkpoint. Of one that has a `processor_config.json` too, send that: its
-    `image_processor` object counts, as it does for the model's own code. The family is found in the file's
-    `image_processor_type`, or in keys that one family alone has; an unknown one is refused.
+    `image_processor` object counts, as it does for the model's own code. Of an InternVL checkpoint that brings its own code, which
+    has neither, send its `config.json`. The family is found in the file's `image_processor_type`, or in keys that one family alone
+    has; an unknown one is refused.
     """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
@@ -493,6 +531,7 @@ class KimiVlConfig(google.protobuf.message.Message):
     IMAGE_STD_FIELD_NUMBER: builtins.int
     RESAMPLE_KERNEL_FIELD_NUMBER: builtins.int
     ORIENTATION_POLICY_FIELD_NUMBER: builtins.int
+    PAD_INPUT_FIELD_NUMBER: builtins.int
     patch_size: builtins.int
     """Side of a square patch, in pixels."""
     merge_kernel_size: builtins.int
@@ -503,6 +542,10 @@ class KimiVlConfig(google.protobuf.message.Message):
     """Order and rounding of the resize. Absent: PILLOW_13."""
     orientation_policy: Global___OrientationPolicy.ValueType
     """What to do with an image's EXIF orientation. Absent: KEEP."""
+    pad_input: builtins.bool
+    """Pad with zeros to whole windows. False: crop the middle to whole patches; an image is refused where they are no whole
+    windows. Absent: true.
+    """
     @property
     def image_mean(self) -> Global___ChannelValues:
         """Mean of each channel, on a scale of 0 to 1."""
@@ -521,15 +564,18 @@ class KimiVlConfig(google.protobuf.message.Message):
         image_std: Global___ChannelValues | None = ...,
         resample_kernel: Global___ResampleKernel.ValueType | None = ...,
         orientation_policy: Global___OrientationPolicy.ValueType | None = ...,
+        pad_input: builtins.bool | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_in_token_limit", b"_in_token_limit", "_merge_kernel_size", b"_merge_kernel_size", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "image_mean", b"image_mean", "image_std", b"image_std", "in_token_limit", b"in_token_limit", "merge_kernel_size", b"merge_kernel_size", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_in_token_limit", b"_in_token_limit", "_merge_kernel_size", b"_merge_kernel_size", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "image_mean", b"image_mean", "image_std", b"image_std", "in_token_limit", b"in_token_limit", "merge_kernel_size", b"merge_kernel_size", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_in_token_limit", b"_in_token_limit", "_merge_kernel_size", b"_merge_kernel_size", "_orientation_policy", b"_orientation_policy", "_pad_input", b"_pad_input", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "image_mean", b"image_mean", "image_std", b"image_std", "in_token_limit", b"in_token_limit", "merge_kernel_size", b"merge_kernel_size", "orientation_policy", b"orientation_policy", "pad_input", b"pad_input", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_in_token_limit", b"_in_token_limit", "_merge_kernel_size", b"_merge_kernel_size", "_orientation_policy", b"_orientation_policy", "_pad_input", b"_pad_input", "_patch_size", b"_patch_size", "_resample_kernel", b"_resample_kernel", "image_mean", b"image_mean", "image_std", b"image_std", "in_token_limit", b"in_token_limit", "merge_kernel_size", b"merge_kernel_size", "orientation_policy", b"orientation_policy", "pad_input", b"pad_input", "patch_size", b"patch_size", "resample_kernel", b"resample_kernel"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_in_token_limit", b"_in_token_limit"]) -> typing.Literal["in_token_limit"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_merge_kernel_size", b"_merge_kernel_size"]) -> typing.Literal["merge_kernel_size"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_orientation_policy", b"_orientation_policy"]) -> typing.Literal["orientation_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_pad_input", b"_pad_input"]) -> typing.Literal["pad_input"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_patch_size", b"_patch_size"]) -> typing.Literal["patch_size"] | None: ...
     @typing.overload
@@ -694,6 +740,197 @@ class GlmNextConfig(google.protobuf.message.Message):
     def WhichOneof(self, oneof_group: typing.Literal["_temporal_patch_size", b"_temporal_patch_size"]) -> typing.Literal["temporal_patch_size"] | None: ...
 
 Global___GlmNextConfig: typing_extensions.TypeAlias = GlmNextConfig
+
+@typing.final
+class FixedSizeConfig(google.protobuf.message.Message):
+    """The processor of CLIP and SigLIP: every image gets one size. Features have the shape [1, 3, height, width], and a plan says
+    `fixed_size`.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SHORTEST_EDGE_FIELD_NUMBER: builtins.int
+    EXACT_SIZE_FIELD_NUMBER: builtins.int
+    CROP_SIZE_FIELD_NUMBER: builtins.int
+    RESAMPLE_FILTER_FIELD_NUMBER: builtins.int
+    PATCH_SIZE_FIELD_NUMBER: builtins.int
+    CLASS_TOKEN_COUNT_FIELD_NUMBER: builtins.int
+    IMAGE_MEAN_FIELD_NUMBER: builtins.int
+    IMAGE_STD_FIELD_NUMBER: builtins.int
+    RESAMPLE_KERNEL_FIELD_NUMBER: builtins.int
+    ALPHA_POLICY_FIELD_NUMBER: builtins.int
+    ORIENTATION_POLICY_FIELD_NUMBER: builtins.int
+    resample_filter: Global___ResampleFilter.ValueType
+    """The shape of the resize's weights. Absent: BICUBIC."""
+    patch_size: builtins.int
+    """Side of the encoder's patches, in pixels; they decide the token count alone. Absent: token counts are not known, and 0."""
+    class_token_count: builtins.int
+    """Tokens that the encoder has besides those of its patches. Absent: 0."""
+    resample_kernel: Global___ResampleKernel.ValueType
+    """Order and rounding of the resize. Absent: ATEN_U8."""
+    alpha_policy: Global___AlphaPolicy.ValueType
+    """What becomes of an alpha channel. Absent: DROP."""
+    orientation_policy: Global___OrientationPolicy.ValueType
+    """What to do with an image's EXIF orientation. Absent: KEEP."""
+    @property
+    def shortest_edge(self) -> Global___ShortestEdge:
+        """The shorter side becomes this long. A crop is needed then, without which images would have sizes of their own."""
+
+    @property
+    def exact_size(self) -> monopath.v1.geometry_pb2.Size:
+        """Height and width, whatever the proportions."""
+
+    @property
+    def crop_size(self) -> monopath.v1.geometry_pb2.Size:
+        """What is cut from the middle of the resized image, between zero pixels where it is smaller. Absent: nothing is cut."""
+
+    @property
+    def image_mean(self) -> Global___ChannelValues:
+        """Mean of each channel, on a scale of 0 to 1."""
+
+    @property
+    def image_std(self) -> Global___ChannelValues:
+        """Standard deviation of each channel, on a scale of 0 to 1. Larger than 0."""
+
+    def __init__(
+        self,
+        *,
+        shortest_edge: Global___ShortestEdge | None = ...,
+        exact_size: monopath.v1.geometry_pb2.Size | None = ...,
+        crop_size: monopath.v1.geometry_pb2.Size | None = ...,
+        resample_filter: Global___ResampleFilter.ValueType | None = ...,
+        patch_size: builtins.int | None = ...,
+        class_token_count: builtins.int | None = ...,
+        image_mean: Global___ChannelValues | None = ...,
+        image_std: Global___ChannelValues | None = ...,
+        resample_kernel: Global___ResampleKernel.ValueType | None = ...,
+        alpha_policy: Global___AlphaPolicy.ValueType | None = ...,
+        orientation_policy: Global___OrientationPolicy.ValueType | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_class_token_count", b"_class_token_count", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_filter", b"_resample_filter", "_resample_kernel", b"_resample_kernel", "alpha_policy", b"alpha_policy", "class_token_count", b"class_token_count", "crop_size", b"crop_size", "exact_size", b"exact_size", "image_mean", b"image_mean", "image_std", b"image_std", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_filter", b"resample_filter", "resample_kernel", b"resample_kernel", "resize", b"resize", "shortest_edge", b"shortest_edge"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_class_token_count", b"_class_token_count", "_orientation_policy", b"_orientation_policy", "_patch_size", b"_patch_size", "_resample_filter", b"_resample_filter", "_resample_kernel", b"_resample_kernel", "alpha_policy", b"alpha_policy", "class_token_count", b"class_token_count", "crop_size", b"crop_size", "exact_size", b"exact_size", "image_mean", b"image_mean", "image_std", b"image_std", "orientation_policy", b"orientation_policy", "patch_size", b"patch_size", "resample_filter", b"resample_filter", "resample_kernel", b"resample_kernel", "resize", b"resize", "shortest_edge", b"shortest_edge"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_alpha_policy", b"_alpha_policy"]) -> typing.Literal["alpha_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_class_token_count", b"_class_token_count"]) -> typing.Literal["class_token_count"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_orientation_policy", b"_orientation_policy"]) -> typing.Literal["orientation_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_patch_size", b"_patch_size"]) -> typing.Literal["patch_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_resample_filter", b"_resample_filter"]) -> typing.Literal["resample_filter"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_resample_kernel", b"_resample_kernel"]) -> typing.Literal["resample_kernel"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["resize", b"resize"]) -> typing.Literal["shortest_edge", "exact_size"] | None: ...
+
+Global___FixedSizeConfig: typing_extensions.TypeAlias = FixedSizeConfig
+
+@typing.final
+class ShortestEdge(google.protobuf.message.Message):
+    """A resize by the shorter side."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LENGTH_PX_FIELD_NUMBER: builtins.int
+    LONGEST_EDGE_PX_FIELD_NUMBER: builtins.int
+    length_px: builtins.int
+    """Length of the shorter side, in pixels."""
+    longest_edge_px: builtins.int
+    """No side becomes longer than this, whatever becomes of the shorter one. Absent: no bound."""
+    def __init__(
+        self,
+        *,
+        length_px: builtins.int | None = ...,
+        longest_edge_px: builtins.int | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_length_px", b"_length_px", "_longest_edge_px", b"_longest_edge_px", "length_px", b"length_px", "longest_edge_px", b"longest_edge_px"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_length_px", b"_length_px", "_longest_edge_px", b"_longest_edge_px", "length_px", b"length_px", "longest_edge_px", b"longest_edge_px"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_length_px", b"_length_px"]) -> typing.Literal["length_px"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_longest_edge_px", b"_longest_edge_px"]) -> typing.Literal["longest_edge_px"] | None: ...
+
+Global___ShortestEdge: typing_extensions.TypeAlias = ShortestEdge
+
+@typing.final
+class InternVlConfig(google.protobuf.message.Message):
+    """The processor of InternVL: the grid of tiles whose proportions are the image's, and a thumbnail. Features have the shape
+    [tiles, 3, tile_size, tile_size], and a plan says `tile_grid`.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TILE_SIZE_FIELD_NUMBER: builtins.int
+    MIN_TILES_FIELD_NUMBER: builtins.int
+    MAX_TILES_FIELD_NUMBER: builtins.int
+    HAS_THUMBNAIL_FIELD_NUMBER: builtins.int
+    TOKENS_PER_TILE_FIELD_NUMBER: builtins.int
+    IMAGE_MEAN_FIELD_NUMBER: builtins.int
+    IMAGE_STD_FIELD_NUMBER: builtins.int
+    RESAMPLE_KERNEL_FIELD_NUMBER: builtins.int
+    ALPHA_POLICY_FIELD_NUMBER: builtins.int
+    ORIENTATION_POLICY_FIELD_NUMBER: builtins.int
+    tile_size: builtins.int
+    """Side of a tile, in pixels."""
+    min_tiles: builtins.int
+    """Fewest tiles of an image, without the thumbnail."""
+    max_tiles: builtins.int
+    """Most tiles of an image, without the thumbnail."""
+    has_thumbnail: builtins.bool
+    """The whole image is one more tile, the last, where it has more than one. Absent: true."""
+    tokens_per_tile: builtins.int
+    """Tokens that the encoder's output has for a tile. Absent: token counts are not known, and 0."""
+    resample_kernel: Global___ResampleKernel.ValueType
+    """Order and rounding of the resize: ATEN_U8 for the native checkpoints of transformers, a PILLOW kernel for those that bring
+    their own code. Absent: ATEN_U8.
+    """
+    alpha_policy: Global___AlphaPolicy.ValueType
+    """What becomes of an alpha channel. Absent: DROP."""
+    orientation_policy: Global___OrientationPolicy.ValueType
+    """What to do with an image's EXIF orientation. Absent: KEEP."""
+    @property
+    def image_mean(self) -> Global___ChannelValues:
+        """Mean of each channel, on a scale of 0 to 1."""
+
+    @property
+    def image_std(self) -> Global___ChannelValues:
+        """Standard deviation of each channel, on a scale of 0 to 1. Larger than 0."""
+
+    def __init__(
+        self,
+        *,
+        tile_size: builtins.int | None = ...,
+        min_tiles: builtins.int | None = ...,
+        max_tiles: builtins.int | None = ...,
+        has_thumbnail: builtins.bool | None = ...,
+        tokens_per_tile: builtins.int | None = ...,
+        image_mean: Global___ChannelValues | None = ...,
+        image_std: Global___ChannelValues | None = ...,
+        resample_kernel: Global___ResampleKernel.ValueType | None = ...,
+        alpha_policy: Global___AlphaPolicy.ValueType | None = ...,
+        orientation_policy: Global___OrientationPolicy.ValueType | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_has_thumbnail", b"_has_thumbnail", "_max_tiles", b"_max_tiles", "_min_tiles", b"_min_tiles", "_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "_tile_size", b"_tile_size", "_tokens_per_tile", b"_tokens_per_tile", "alpha_policy", b"alpha_policy", "has_thumbnail", b"has_thumbnail", "image_mean", b"image_mean", "image_std", b"image_std", "max_tiles", b"max_tiles", "min_tiles", b"min_tiles", "orientation_policy", b"orientation_policy", "resample_kernel", b"resample_kernel", "tile_size", b"tile_size", "tokens_per_tile", b"tokens_per_tile"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_alpha_policy", b"_alpha_policy", "_has_thumbnail", b"_has_thumbnail", "_max_tiles", b"_max_tiles", "_min_tiles", b"_min_tiles", "_orientation_policy", b"_orientation_policy", "_resample_kernel", b"_resample_kernel", "_tile_size", b"_tile_size", "_tokens_per_tile", b"_tokens_per_tile", "alpha_policy", b"alpha_policy", "has_thumbnail", b"has_thumbnail", "image_mean", b"image_mean", "image_std", b"image_std", "max_tiles", b"max_tiles", "min_tiles", b"min_tiles", "orientation_policy", b"orientation_policy", "resample_kernel", b"resample_kernel", "tile_size", b"tile_size", "tokens_per_tile", b"tokens_per_tile"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_alpha_policy", b"_alpha_policy"]) -> typing.Literal["alpha_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_has_thumbnail", b"_has_thumbnail"]) -> typing.Literal["has_thumbnail"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_max_tiles", b"_max_tiles"]) -> typing.Literal["max_tiles"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_min_tiles", b"_min_tiles"]) -> typing.Literal["min_tiles"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_orientation_policy", b"_orientation_policy"]) -> typing.Literal["orientation_policy"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_resample_kernel", b"_resample_kernel"]) -> typing.Literal["resample_kernel"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_tile_size", b"_tile_size"]) -> typing.Literal["tile_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_tokens_per_tile", b"_tokens_per_tile"]) -> typing.Literal["tokens_per_tile"] | None: ...
+
+Global___InternVlConfig: typing_extensions.TypeAlias = InternVlConfig
 
 @typing.final
 class ChannelValues(google.protobuf.message.Message):

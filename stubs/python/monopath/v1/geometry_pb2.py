@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from monopath.v1 import tensor_pb2 as monopath_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1amonopath/v1/geometry.proto\x12\x0bmonopath.v1\x1a\x18monopath/v1/tensor.proto\"\xed\x01\n\tImagePlan\x12(\n\roriginal_size\x18\x01 \x01(\x0b\x32\x11.monopath.v1.Size\x12\'\n\x0cresized_size\x18\x02 \x01(\x0b\x32\x11.monopath.v1.Size\x12%\n\x07padding\x18\x03 \x01(\x0b\x32\x14.monopath.v1.Padding\x12&\n\x08grid_thw\x18\x04 \x01(\x0b\x32\x14.monopath.v1.GridThw\x12\x13\n\x0btoken_count\x18\x05 \x01(\r\x12)\n\x08\x66\x65\x61tures\x18\x06 \x01(\x0b\x32\x17.monopath.v1.TensorSpec\"+\n\x04Size\x12\x10\n\x08width_px\x18\x01 \x01(\r\x12\x11\n\theight_px\x18\x02 \x01(\r\".\n\x07Padding\x12\x10\n\x08right_px\x18\x01 \x01(\r\x12\x11\n\tbottom_px\x18\x02 \x01(\r\"*\n\x07GridThw\x12\t\n\x01t\x18\x01 \x01(\r\x12\t\n\x01h\x18\x02 \x01(\r\x12\t\n\x01w\x18\x03 \x01(\rBP\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1amonopath/v1/geometry.proto\x12\x0bmonopath.v1\x1a\x18monopath/v1/tensor.proto\"\xef\x02\n\tImagePlan\x12(\n\roriginal_size\x18\x01 \x01(\x0b\x32\x11.monopath.v1.Size\x12\'\n\x0cresized_size\x18\x02 \x01(\x0b\x32\x11.monopath.v1.Size\x12%\n\x07padding\x18\x03 \x01(\x0b\x32\x14.monopath.v1.Padding\x12&\n\x08grid_thw\x18\x04 \x01(\x0b\x32\x14.monopath.v1.GridThw\x12\x13\n\x0btoken_count\x18\x05 \x01(\r\x12)\n\x08\x66\x65\x61tures\x18\x06 \x01(\x0b\x32\x17.monopath.v1.TensorSpec\x12*\n\ttile_grid\x18\x07 \x01(\x0b\x32\x15.monopath.v1.TileGridH\x00\x12\'\n\nfixed_size\x18\x08 \x01(\x0b\x32\x11.monopath.v1.SizeH\x00\x12\x1f\n\x04\x63rop\x18\t \x01(\x0b\x32\x11.monopath.v1.CropB\n\n\x08geometry\"V\n\x08TileGrid\x12\x0f\n\x07\x63olumns\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x15\n\rhas_thumbnail\x18\x03 \x01(\x08\x12\x14\n\x0ctile_size_px\x18\x04 \x01(\r\"L\n\x04\x43rop\x12\x0f\n\x07left_px\x18\x01 \x01(\x11\x12\x0e\n\x06top_px\x18\x02 \x01(\x11\x12\x10\n\x08width_px\x18\x03 \x01(\r\x12\x11\n\theight_px\x18\x04 \x01(\r\"+\n\x04Size\x12\x10\n\x08width_px\x18\x01 \x01(\r\x12\x11\n\theight_px\x18\x02 \x01(\r\".\n\x07Padding\x12\x10\n\x08right_px\x18\x01 \x01(\r\x12\x11\n\tbottom_px\x18\x02 \x01(\r\"*\n\x07GridThw\x12\t\n\x01t\x18\x01 \x01(\r\x12\t\n\x01h\x18\x02 \x01(\r\x12\t\n\x01w\x18\x03 \x01(\rBP\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,11 +34,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016io.monopath.v1P\001Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1'
   _globals['_IMAGEPLAN']._serialized_start=70
-  _globals['_IMAGEPLAN']._serialized_end=307
-  _globals['_SIZE']._serialized_start=309
-  _globals['_SIZE']._serialized_end=352
-  _globals['_PADDING']._serialized_start=354
-  _globals['_PADDING']._serialized_end=400
-  _globals['_GRIDTHW']._serialized_start=402
-  _globals['_GRIDTHW']._serialized_end=444
+  _globals['_IMAGEPLAN']._serialized_end=437
+  _globals['_TILEGRID']._serialized_start=439
+  _globals['_TILEGRID']._serialized_end=525
+  _globals['_CROP']._serialized_start=527
+  _globals['_CROP']._serialized_end=603
+  _globals['_SIZE']._serialized_start=605
+  _globals['_SIZE']._serialized_end=648
+  _globals['_PADDING']._serialized_start=650
+  _globals['_PADDING']._serialized_end=696
+  _globals['_GRIDTHW']._serialized_start=698
+  _globals['_GRIDTHW']._serialized_end=740
 # @@protoc_insertion_point(module_scope)

@@ -29,8 +29,11 @@ class ImagePlan(google.protobuf.message.Message):
     GRID_THW_FIELD_NUMBER: builtins.int
     TOKEN_COUNT_FIELD_NUMBER: builtins.int
     FEATURES_FIELD_NUMBER: builtins.int
+    TILE_GRID_FIELD_NUMBER: builtins.int
+    FIXED_SIZE_FIELD_NUMBER: builtins.int
+    CROP_FIELD_NUMBER: builtins.int
     token_count: builtins.int
-    """Tokens that the encoder's output will have for this image."""
+    """Tokens that the encoder's output will have for this image; 0 where the config does not say how many."""
     @property
     def original_size(self) -> Global___Size:
         """Size the plan was made from, after the config's orientation policy was applied."""
@@ -45,13 +48,27 @@ class ImagePlan(google.protobuf.message.Message):
 
     @property
     def grid_thw(self) -> Global___GridThw:
-        """Patch grid of the padded image."""
+        """Patch grid of the padded image, or of what is kept of it. Where `geometry` says that rows of features are something else, it
+        is all zero, as is the padding; both are there all the same, for clients that know of nothing else.
+        """
 
     @property
     def features(self) -> monopath.v1.tensor_pb2.TensorSpec:
-        """The tensor that will follow, exactly: rows, channels, patch height, patch width; where rows hold several frames, these come
-        behind the channels. Absent where no element type was asked.
+        """The tensor that will follow, exactly: rows, channels, height and width of a row's pixels; where rows hold several frames,
+        these come behind the channels. Absent where no element type was asked.
         """
+
+    @property
+    def tile_grid(self) -> Global___TileGrid:
+        """One row for each tile."""
+
+    @property
+    def fixed_size(self) -> Global___Size:
+        """One row, which is the image in the size that all images get."""
+
+    @property
+    def crop(self) -> Global___Crop:
+        """What is used of the resized image, at a height and width of its own. Absent: all of it."""
 
     def __init__(
         self,
@@ -62,11 +79,75 @@ class ImagePlan(google.protobuf.message.Message):
         grid_thw: Global___GridThw | None = ...,
         token_count: builtins.int = ...,
         features: monopath.v1.tensor_pb2.TensorSpec | None = ...,
+        tile_grid: Global___TileGrid | None = ...,
+        fixed_size: Global___Size | None = ...,
+        crop: Global___Crop | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["features", b"features", "grid_thw", b"grid_thw", "original_size", b"original_size", "padding", b"padding", "resized_size", b"resized_size"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["features", b"features", "grid_thw", b"grid_thw", "original_size", b"original_size", "padding", b"padding", "resized_size", b"resized_size", "token_count", b"token_count"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["crop", b"crop", "features", b"features", "fixed_size", b"fixed_size", "geometry", b"geometry", "grid_thw", b"grid_thw", "original_size", b"original_size", "padding", b"padding", "resized_size", b"resized_size", "tile_grid", b"tile_grid"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["crop", b"crop", "features", b"features", "fixed_size", b"fixed_size", "geometry", b"geometry", "grid_thw", b"grid_thw", "original_size", b"original_size", "padding", b"padding", "resized_size", b"resized_size", "tile_grid", b"tile_grid", "token_count", b"token_count"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["geometry", b"geometry"]) -> typing.Literal["tile_grid", "fixed_size"] | None: ...
 
 Global___ImagePlan: typing_extensions.TypeAlias = ImagePlan
+
+@typing.final
+class TileGrid(google.protobuf.message.Message):
+    """Tiles of one size, cut from an image that was resized to a whole number of them. Rows of features are in raster order."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    COLUMNS_FIELD_NUMBER: builtins.int
+    ROWS_FIELD_NUMBER: builtins.int
+    HAS_THUMBNAIL_FIELD_NUMBER: builtins.int
+    TILE_SIZE_PX_FIELD_NUMBER: builtins.int
+    columns: builtins.int
+    """Tiles per line."""
+    rows: builtins.int
+    """Tiles per column."""
+    has_thumbnail: builtins.bool
+    """One more row of features follows, the last: the whole image, resized to one tile."""
+    tile_size_px: builtins.int
+    """Side of a tile."""
+    def __init__(
+        self,
+        *,
+        columns: builtins.int = ...,
+        rows: builtins.int = ...,
+        has_thumbnail: builtins.bool = ...,
+        tile_size_px: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["columns", b"columns", "has_thumbnail", b"has_thumbnail", "rows", b"rows", "tile_size_px", b"tile_size_px"]) -> None: ...
+
+Global___TileGrid: typing_extensions.TypeAlias = TileGrid
+
+@typing.final
+class Crop(google.protobuf.message.Message):
+    """A window onto a resized image."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LEFT_PX_FIELD_NUMBER: builtins.int
+    TOP_PX_FIELD_NUMBER: builtins.int
+    WIDTH_PX_FIELD_NUMBER: builtins.int
+    HEIGHT_PX_FIELD_NUMBER: builtins.int
+    left_px: builtins.int
+    """Columns of the image that are left out at the left; where negative, columns of zero pixels that are put before it."""
+    top_px: builtins.int
+    """Lines that are left out at the top; where negative, lines of zero pixels that are put before it."""
+    width_px: builtins.int
+    """Columns that are kept. What lies beyond the image is zero pixels."""
+    height_px: builtins.int
+    """Lines that are kept."""
+    def __init__(
+        self,
+        *,
+        left_px: builtins.int = ...,
+        top_px: builtins.int = ...,
+        width_px: builtins.int = ...,
+        height_px: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["height_px", b"height_px", "left_px", b"left_px", "top_px", b"top_px", "width_px", b"width_px"]) -> None: ...
+
+Global___Crop: typing_extensions.TypeAlias = Crop
 
 @typing.final
 class Size(google.protobuf.message.Message):

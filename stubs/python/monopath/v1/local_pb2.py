@@ -30,7 +30,7 @@ from monopath.v1 import options_pb2 as monopath_dot_v1_dot_options__pb2
 from monopath.v1 import tensor_pb2 as monopath_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17monopath/v1/local.proto\x12\x0bmonopath.v1\x1a\x18monopath/v1/config.proto\x1a\x17monopath/v1/event.proto\x1a\x1amonopath/v1/geometry.proto\x1a\x1amonopath/v1/location.proto\x1a\x19monopath/v1/options.proto\x1a\x18monopath/v1/tensor.proto\"\x7f\n\x0bLocalConfig\x12\x37\n\tprocessor\x18\x01 \x01(\x0b\x32\x1c.monopath.v1.ProcessorConfigB\x06\xa2\x9e$\x02\x08\x01\x12\x31\n\x06output\x18\x02 \x01(\x0b\x32\x19.monopath.v1.OutputConfigB\x06\xa2\x9e$\x02\x08\x01:\x04\x90\x9e$\x01\"\x9d\x02\n\tLocalItem\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x16\n\x05label\x18\x02 \x01(\tB\x07\xa2\x9e$\x03\x30\x80\x08\x12\x30\n\roriginal_size\x18\x03 \x01(\x0b\x32\x11.monopath.v1.SizeB\x06\xa2\x9e$\x02\x08\x01\x12.\n\x08grid_thw\x18\x04 \x01(\x0b\x32\x14.monopath.v1.GridThwB\x06\xa2\x9e$\x02\x08\x01\x12\x13\n\x0btoken_count\x18\x05 \x01(\r\x12\x31\n\x08\x66\x65\x61tures\x18\x06 \x01(\x0b\x32\x17.monopath.v1.TensorSpecB\x06\xa2\x9e$\x02\x08\x01\x12\x1c\n\x0btraceparent\x18\x07 \x01(\tB\x07\xa2\x9e$\x03\x30\x80\x01\x12\x1e\n\x0e\x63ontent_sha256\x18\x08 \x01(\x0c\x42\x06\xa2\x9e$\x02\x30 :\x04\x90\x9e$\x01\"\xc7\x01\n\x11LocalItemFeatures\x12\n\n\x02id\x18\x01 \x01(\x05\x12*\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x19.monopath.v1.FeatureChunkH\x00\x12\x38\n\rshared_memory\x18\x03 \x01(\x0b\x32\x1f.monopath.v1.SharedMemoryHandleH\x00\x12.\n\x08\x63uda_ipc\x18\x04 \x01(\x0b\x32\x1a.monopath.v1.CudaIpcHandleH\x00:\x04\x90\x9e$\x01\x42\n\n\x08location\"\x93\x01\n\rLocalFeatures\x12\n\n\x02id\x18\x01 \x01(\x05\x12*\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x19.monopath.v1.FeatureChunkH\x00\x12\x38\n\rshared_memory\x18\x03 \x01(\x0b\x32\x1f.monopath.v1.SharedMemoryHandleH\x00:\x04\x90\x9e$\x01\x42\n\n\x08location\"\x8a\x01\n\x0fLocalCompletion\x12\n\n\x02id\x18\x01 \x01(\x05\x12\r\n\x05label\x18\x02 \x01(\t\x12+\n\nprovenance\x18\x03 \x01(\x0b\x32\x17.monopath.v1.Provenance\x12)\n\x07timings\x18\x04 \x01(\x0b\x32\x18.monopath.v1.ItemTimings:\x04\x90\x9e$\x01\x42P\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17monopath/v1/local.proto\x12\x0bmonopath.v1\x1a\x18monopath/v1/config.proto\x1a\x17monopath/v1/event.proto\x1a\x1amonopath/v1/geometry.proto\x1a\x1amonopath/v1/location.proto\x1a\x19monopath/v1/options.proto\x1a\x18monopath/v1/tensor.proto\"\x7f\n\x0bLocalConfig\x12\x37\n\tprocessor\x18\x01 \x01(\x0b\x32\x1c.monopath.v1.ProcessorConfigB\x06\xa2\x9e$\x02\x08\x01\x12\x31\n\x06output\x18\x02 \x01(\x0b\x32\x19.monopath.v1.OutputConfigB\x06\xa2\x9e$\x02\x08\x01:\x04\x90\x9e$\x01\"\xc7\x02\n\tLocalItem\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x16\n\x05label\x18\x02 \x01(\tB\x07\xa2\x9e$\x03\x30\x80\x08\x12\x30\n\roriginal_size\x18\x03 \x01(\x0b\x32\x11.monopath.v1.SizeB\x06\xa2\x9e$\x02\x08\x01\x12.\n\x08grid_thw\x18\x04 \x01(\x0b\x32\x14.monopath.v1.GridThwB\x06\xa2\x9e$\x02\x08\x01\x12\x13\n\x0btoken_count\x18\x05 \x01(\r\x12\x31\n\x08\x66\x65\x61tures\x18\x06 \x01(\x0b\x32\x17.monopath.v1.TensorSpecB\x06\xa2\x9e$\x02\x08\x01\x12\x1c\n\x0btraceparent\x18\x07 \x01(\tB\x07\xa2\x9e$\x03\x30\x80\x01\x12\x1e\n\x0e\x63ontent_sha256\x18\x08 \x01(\x0c\x42\x06\xa2\x9e$\x02\x30 \x12(\n\ttile_grid\x18\t \x01(\x0b\x32\x15.monopath.v1.TileGrid:\x04\x90\x9e$\x01\"\xc7\x01\n\x11LocalItemFeatures\x12\n\n\x02id\x18\x01 \x01(\x05\x12*\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x19.monopath.v1.FeatureChunkH\x00\x12\x38\n\rshared_memory\x18\x03 \x01(\x0b\x32\x1f.monopath.v1.SharedMemoryHandleH\x00\x12.\n\x08\x63uda_ipc\x18\x04 \x01(\x0b\x32\x1a.monopath.v1.CudaIpcHandleH\x00:\x04\x90\x9e$\x01\x42\n\n\x08location\"\x93\x01\n\rLocalFeatures\x12\n\n\x02id\x18\x01 \x01(\x05\x12*\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x19.monopath.v1.FeatureChunkH\x00\x12\x38\n\rshared_memory\x18\x03 \x01(\x0b\x32\x1f.monopath.v1.SharedMemoryHandleH\x00:\x04\x90\x9e$\x01\x42\n\n\x08location\"\x8a\x01\n\x0fLocalCompletion\x12\n\n\x02id\x18\x01 \x01(\x05\x12\r\n\x05label\x18\x02 \x01(\t\x12+\n\nprovenance\x18\x03 \x01(\x0b\x32\x17.monopath.v1.Provenance\x12)\n\x07timings\x18\x04 \x01(\x0b\x32\x18.monopath.v1.ItemTimings:\x04\x90\x9e$\x01\x42P\n\x0eio.monopath.v1P\x01Z<github.com/monopath/monopath/stubs/go/monopath/v1;monopathv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -67,11 +67,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOCALCONFIG']._serialized_start=200
   _globals['_LOCALCONFIG']._serialized_end=327
   _globals['_LOCALITEM']._serialized_start=330
-  _globals['_LOCALITEM']._serialized_end=615
-  _globals['_LOCALITEMFEATURES']._serialized_start=618
-  _globals['_LOCALITEMFEATURES']._serialized_end=817
-  _globals['_LOCALFEATURES']._serialized_start=820
-  _globals['_LOCALFEATURES']._serialized_end=967
-  _globals['_LOCALCOMPLETION']._serialized_start=970
-  _globals['_LOCALCOMPLETION']._serialized_end=1108
+  _globals['_LOCALITEM']._serialized_end=657
+  _globals['_LOCALITEMFEATURES']._serialized_start=660
+  _globals['_LOCALITEMFEATURES']._serialized_end=859
+  _globals['_LOCALFEATURES']._serialized_start=862
+  _globals['_LOCALFEATURES']._serialized_end=1009
+  _globals['_LOCALCOMPLETION']._serialized_start=1012
+  _globals['_LOCALCOMPLETION']._serialized_end=1150
 # @@protoc_insertion_point(module_scope)

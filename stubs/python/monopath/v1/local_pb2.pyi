@@ -62,6 +62,7 @@ class LocalItem(google.protobuf.message.Message):
     FEATURES_FIELD_NUMBER: builtins.int
     TRACEPARENT_FIELD_NUMBER: builtins.int
     CONTENT_SHA256_FIELD_NUMBER: builtins.int
+    TILE_GRID_FIELD_NUMBER: builtins.int
     id: builtins.int
     """Chosen by the client: positive, and larger than every id before it on the stream."""
     label: builtins.str
@@ -78,11 +79,15 @@ class LocalItem(google.protobuf.message.Message):
 
     @property
     def grid_thw(self) -> monopath.v1.geometry_pb2.GridThw:
-        """The grid that the client computed. Must be the plan's."""
+        """The grid that the client computed. Must be the plan's; all zero where that has none."""
 
     @property
     def features(self) -> monopath.v1.tensor_pb2.TensorSpec:
         """The tensor that follows. Its shape must be the plan's; its element type may be another than the stream's."""
+
+    @property
+    def tile_grid(self) -> monopath.v1.geometry_pb2.TileGrid:
+        """The tiles that the client computed, for families that have them. If it is there, it must be the plan's."""
 
     def __init__(
         self,
@@ -95,9 +100,10 @@ class LocalItem(google.protobuf.message.Message):
         features: monopath.v1.tensor_pb2.TensorSpec | None = ...,
         traceparent: builtins.str = ...,
         content_sha256: builtins.bytes = ...,
+        tile_grid: monopath.v1.geometry_pb2.TileGrid | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["features", b"features", "grid_thw", b"grid_thw", "original_size", b"original_size"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["content_sha256", b"content_sha256", "features", b"features", "grid_thw", b"grid_thw", "id", b"id", "label", b"label", "original_size", b"original_size", "token_count", b"token_count", "traceparent", b"traceparent"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["features", b"features", "grid_thw", b"grid_thw", "original_size", b"original_size", "tile_grid", b"tile_grid"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["content_sha256", b"content_sha256", "features", b"features", "grid_thw", b"grid_thw", "id", b"id", "label", b"label", "original_size", b"original_size", "tile_grid", b"tile_grid", "token_count", b"token_count", "traceparent", b"traceparent"]) -> None: ...
 
 Global___LocalItem: typing_extensions.TypeAlias = LocalItem
 

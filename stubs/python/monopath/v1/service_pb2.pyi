@@ -681,7 +681,7 @@ class EncoderRankLoad(google.protobuf.message.Message):
     image_count: builtins.int
     """Images it owns."""
     patch_count: builtins.int
-    """Patches of those images."""
+    """Patches of those images; for families without them, tiles or images."""
     def __init__(
         self,
         *,

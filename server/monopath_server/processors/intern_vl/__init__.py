@@ -1,0 +1,1 @@
+"""InternVL: an image becomes a grid of tiles of one size, and a thumbnail of the whole."""

@@ -1,0 +1,86 @@
+"""The typed config of the InternVL image processor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from monopath_server.faults import ConfigViolation
+from monopath_server.processors.arithmetic import PixelArithmetic
+from monopath_server.processors.backends import backend_arithmetic
+from monopath_server.processors.canonical import channel_form
+from monopath_server.processors.family import CanonicalForm, ProcessorConfig
+from monopath_server.processors.intern_vl.geometry import plan_image
+from monopath_server.processors.plans import TilePlan
+from monopath_server.processors.ranges import ChannelValues, outside, wrong_constants
+from monopath_server.processors.types import AlphaPolicy, OrientationPolicy, ResampleKernel, RowLayout, Size
+
+__all__ = ["InternVlConfig"]
+
+MAX_TILE_SIZE = 1_024
+MAX_TILES = 40
+MAX_TOKENS_PER_TILE = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternVlConfig(ProcessorConfig):
+    """All that decides the bytes and the token count of an image."""
+
+    family: ClassVar[str] = "intern_vl"
+    kernels: ClassVar[tuple[ResampleKernel, ...]] = tuple(ResampleKernel)
+
+    tile_size: int
+    """Side of a tile in pixels."""
+    min_tiles: int
+    """Fewest tiles of an image, without the thumbnail, as `max_tiles`."""
+    max_tiles: int
+    has_thumbnail: bool
+    """Whether the whole image follows as one more tile, where it has more than one."""
+    tokens_per_tile: int | None
+    """Tokens that the encoder's output has for a tile; None: not known."""
+    image_mean: ChannelValues
+    image_std: ChannelValues
+    resample_kernel: ResampleKernel = ResampleKernel.ATEN_U8
+    """ATEN_U8 for the native checkpoints of `transformers`, one of Pillow's for those that bring their own code."""
+    alpha: AlphaPolicy = AlphaPolicy.DROP
+    orientation: OrientationPolicy = OrientationPolicy.KEEP
+
+    @property
+    def arithmetic(self) -> PixelArithmetic:
+        return backend_arithmetic(
+            RowLayout(self.tile_size, self.tile_size),
+            image_mean=self.image_mean,
+            image_std=self.image_std,
+            resample_kernel=self.resample_kernel,
+            alpha=self.alpha,
+            orientation=self.orientation,
+        )
+
+    def plan(self, size: Size) -> TilePlan:
+        return plan_image(self, size)
+
+    def violations(self) -> tuple[ConfigViolation, ...]:
+        return tuple(self._violations())
+
+    def canonical_form(self) -> CanonicalForm:
+        return {
+            "tile_size": self.tile_size,
+            "min_tiles": self.min_tiles,
+            "max_tiles": self.max_tiles,
+            "has_thumbnail": self.has_thumbnail,
+            "tokens_per_tile": self.tokens_per_tile,
+            "image_mean": channel_form(self.image_mean),
+            "image_std": channel_form(self.image_std),
+            "resample_kernel": self.resample_kernel.value,
+            "alpha": self.alpha.value,
+            "orientation": self.orientation.value,
+        }
+
+    def _violations(self) -> Iterator[ConfigViolation]:
+        yield from outside("tile_size", self.tile_size, 1, MAX_TILE_SIZE)
+        yield from outside("min_tiles", self.min_tiles, 1, MAX_TILES)
+        yield from outside("max_tiles", self.max_tiles, self.min_tiles, MAX_TILES)
+        if self.tokens_per_tile is not None:
+            yield from outside("tokens_per_tile", self.tokens_per_tile, 1, MAX_TOKENS_PER_TILE)
+        yield from wrong_constants(self.image_mean, self.image_std)
