@@ -14,7 +14,7 @@ WHEELS ?= /opt/wheels
 # Twice quiet: errors only. setuptools warns at length about editable installs of two source roots, which is meant here.
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt \
   $(addprefix --find-links ,$(wildcard $(WHEELS)))
-SOURCES := server stubs/python/monopath tests
+SOURCES := server stubs/python/monopath stubs/python/examples tests
 
 .PHONY: help
 help: ## Say what can be made.
@@ -54,6 +54,7 @@ bench: $(DEVELOPMENT) ## Measure speed beside what it is held against; writes bu
 .PHONY: soak
 soak: $(DEVELOPMENT) ## Load the engine for minutes; fail on any loss or leak.
 	@$(BIN)/python -m tests.load.soak
+	@PYTHONPATH=stubs/python $(BIN)/python -m tests.encoder.soak
 
 .PHONY: test-cuda
 test-cuda: $(DEVELOPMENT) ## Run the tests that need a CUDA device (they are skipped where there is none).
@@ -72,6 +73,10 @@ format: $(DEVELOPMENT) ## Format the code and the contract.
 .PHONY: generate
 generate: $(TOOLCHAIN) ## Make the Python stubs from the contract.
 	@protos/generate.sh stubs/python
+
+.PHONY: settings-table
+settings-table: $(RUNTIME) ## Write README's table of settings anew.
+	@$(BIN)/python -m monopath.cli.configuration.readme README.md
 
 .PHONY: baseline
 baseline: $(DEVELOPMENT) ## Make the present contract the released one. Only when a release is cut.
@@ -98,7 +103,7 @@ $(RUNTIME): .venv/bin/python pyproject.toml constraints.txt
 
 $(DEVELOPMENT): $(RUNTIME)
 	@echo "Installing what the tests need into .venv"
-	@$(PIP) --editable '.[server,cuda]' --group dev
+	@$(PIP) --editable '.[server,cuda,smg,telemetry]' --group dev
 	@touch $@
 
 # The stubs are made by old releases, pinned here, because generated code refuses to run on anything older than what made

@@ -7,18 +7,23 @@ import logging
 from typing import Self
 
 import grpc
-from grpc_health.v1 import health, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_health.v1 import health_pb2_grpc
 
 from monopath_server.engine.engines import Engines
 from monopath_server.serving.handlers import preprocessing_handlers
-from monopath_server.serving.health import SERVICE_NAME, Health
+from monopath_server.serving.health import Health
+from monopath_server.serving.listener import Listener
 from monopath_server.serving.service import PreprocessingServicer
 from monopath_server.settings import Settings
+from monopath_server.telemetry.server_parts import ServerParts
+from monopath_server.telemetry.telemetry import Telemetry
 
 __all__ = ["AddressError", "Server"]
 
 logger = logging.getLogger(__name__)
+
+_NO_AGE = 2**31 - 1
+"""gRPC's own value."""
 
 
 class AddressError(OSError):
@@ -29,17 +34,22 @@ class Server:
     """One server in this event loop. As a context manager it is drained and stopped on the way out."""
 
     def __init__(self, settings: Settings) -> None:
+        """Raises `SecurityError` for settings with which no server should listen."""
         self._settings = settings
-        self.engines = Engines(settings, self._on_worker_health)
-        self._servicer = PreprocessingServicer(settings, self.engines)
+        self._listener = Listener(settings.address, settings.security)
+        self.telemetry = Telemetry(settings.telemetry)
+        self.engines = Engines(settings, self._on_worker_health, self.telemetry.observer)
+        self._servicer = PreprocessingServicer(settings, self.engines, self.telemetry.observer)
         self._health = Health()
         self._is_stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._health_changes: set[asyncio.Future[None]] = set()
-        self._server = grpc.aio.server(options=_options(settings))
+        self._server = grpc.aio.server(
+            interceptors=self._listener.interceptors, options=[*_options(settings), *self._listener.options]
+        )
         self._server.add_generic_rpc_handlers((preprocessing_handlers(self._servicer),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self._listener.add_services(self._server)
         self.address = settings.address
         """Where the server listens; after `start` with the port that was chosen."""
 
@@ -51,16 +61,21 @@ class Server:
             RuntimeError: the arithmetic of this installation is not what it must be (`transforms.self_check`).
         """
         self._loop = asyncio.get_running_loop()
+        self._open_telemetry()
+        try:
+            await self._start()
+        except BaseException:
+            await self.telemetry.close()
+            raise
+
+    async def _start(self) -> None:
         await self.engines.warm_up()
         await self._health.set_ready(False)
         await self._health.set_alive()
         try:
-            port = self._server.add_insecure_port(self._settings.address)
+            self.address = self._listener.listen(self._server)
         except RuntimeError as error:
             raise AddressError(f"Cannot listen at {self._settings.address}") from error
-        if not self._settings.address.startswith("unix:"):
-            host, _, _ = self._settings.address.rpartition(":")
-            self.address = f"{host}:{port}"
         await self._server.start()
         await self._health.set_ready(True)
 
@@ -76,10 +91,20 @@ class Server:
         await stopping
         await self._servicer.wait_until_left(1.0)
         await self.engines.close()
+        await self.telemetry.close()
 
     async def kill(self) -> None:
         """End a `stop` that is under way at once; streams that are still open end UNAVAILABLE."""
         await self._server.stop(0)
+
+    def _open_telemetry(self) -> None:
+        """Before the warm-up, which takes a while: probes are answered meanwhile."""
+        try:
+            self.telemetry.open(
+                ServerParts(self._listener, self._servicer, self.engines, self._health, lambda: self._is_stopping)
+            )
+        except OSError as error:
+            raise AddressError(f"Cannot listen at {self._settings.telemetry.metrics_address}") from error
 
     def _on_worker_health(self, is_healthy: bool) -> None:
         """Workers died, or work again; told from any thread."""
@@ -101,6 +126,7 @@ class Server:
 
 
 def _options(settings: Settings) -> list[tuple[str, int]]:
+    connection_age_ms = int(settings.max_stream_age_seconds * 1000 / 2) or _NO_AGE
     return [
         ("grpc.max_receive_message_length", settings.max_request_bytes),
         # A second server on the same port must fail loudly instead of sharing it.
@@ -114,4 +140,8 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         # A proxy that pushes back leaves pings unanswered; the defaults then kill its connection.
         ("grpc.http2.ping_timeout_ms", 300_000),
         ("grpc.keepalive_timeout_ms", 300_000),
+        # A client asks its name server again only when it makes a connection: without an age it never learns of a new
+        # replica. Streams are left alone (there is no grace for them); a stream that is asked to move finds a new
+        # connection.
+        ("grpc.max_connection_age_ms", min(connection_age_ms, _NO_AGE)),
     ]

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
+from monopath_server import event_loop
 from monopath_server.app import Server
 from monopath_server.settings import Settings
 
@@ -47,7 +48,7 @@ def embedded_server(settings: Settings | None = None) -> Iterator[str]:
 def _running(settings: Settings) -> Iterator[None]:
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
     thread = threading.Thread(
-        target=lambda: asyncio.run(_serve(settings, started)), name="monopath-embedded", daemon=True
+        target=lambda: event_loop.run(_serve(settings, started)), name="monopath-embedded", daemon=True
     )
     thread.start()
     try:

@@ -53,6 +53,7 @@ class StreamReason(enum.StrEnum):
     CLIENT_SILENT = enum.auto()
     REPLIES_UNREAD = enum.auto()
     INTERNAL = enum.auto()
+    CREDENTIALS_INVALID = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)

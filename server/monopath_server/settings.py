@@ -12,6 +12,8 @@ from monopath.shared_memory import DEFAULT_DIRECTORY
 from monopath_server.media.limits import ImageLimits
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.presets import PRESETS
+from monopath_server.security.settings import SecuritySettings
+from monopath_server.telemetry.settings import TelemetrySettings
 
 __all__ = ["DeviceMode", "Settings"]
 
@@ -23,6 +25,8 @@ class DeviceMode(enum.StrEnum):
 
     AUTO = enum.auto()
     """On the CUDA devices that are found; without any, the path is refused."""
+    REQUIRED = enum.auto()
+    """On the CUDA devices that are found; without any, the server does not start."""
     OFF = enum.auto()
     """Nowhere: CUDA is not even looked for, and no CUDA context is ever made."""
     INTERPRETER = enum.auto()
@@ -35,6 +39,9 @@ class Settings:
 
     address: str = "127.0.0.1:50051"
     """Where to listen: `host:port` (port 0: any free one) or `unix:/path`."""
+
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    """Who may reach it, and how."""
 
     worker_count: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     """Threads that decode and transform."""
@@ -101,6 +108,9 @@ class Settings:
     """How long a stopping server keeps accepting after its readiness went off, so that balancers notice."""
     grace_seconds: float = 30.0
     """How long a stopping server waits for accepted items and half-closes."""
+
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    """What operators see of the server."""
 
     presets: Mapping[str, ProcessorConfig] = field(default_factory=lambda: dict(PRESETS))
     """Configs that clients can ask for by name."""

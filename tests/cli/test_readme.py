@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from monopath.cli.configuration.readme import with_table
 from monopath.v1 import error_pb2, options_pb2
 from monopath_server.reference import reference_features
 from tests.cli.conftest import Monopath
@@ -21,7 +22,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_example_runs_as_printed(server: ServerProcess, images: list[Path], tmp_path: Path) -> None:
-    [example] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0]
     assert len([line for line in example.splitlines() if line.strip()]) <= 20
     script = tmp_path / "stream.py"
     script.write_text(example)
@@ -70,13 +71,8 @@ def test_the_json_fields_are_those_that_are_written() -> None:
     assert printed == FIELDS
 
 
-def test_the_settings_are_those_of_serve(monopath: Monopath) -> None:
-    printed = {
-        (cells[0].strip("`").split()[0], cells[1].strip("`"), _plain(cells[2])) for cells in _table("| option |")
-    }
-    shown = re.sub(r"\s+", " ", monopath("serve", "--help").stdout)
-    options = re.findall(r" (--[a-z-]+) (?:<|[A-Z])[^[]*?\[env var: (MONOPATH_\w+)(?:; default: \(?([^;\])]+))?", shown)
-    assert printed == {(name, variable, _plain(default or "none")) for name, variable, default in options}
+def test_the_table_of_settings_is_the_one_that_is_made() -> None:
+    assert with_table(README) == README
 
 
 def test_every_command_and_make_target_exists(monopath: Monopath) -> None:
@@ -91,12 +87,6 @@ def test_every_command_and_make_target_exists(monopath: Monopath) -> None:
 def test_links_lead_to_files() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
-
-
-def _plain(default: str) -> str:
-    """Return a default as both places can write it: a number with its unit of bytes, an address, or its first word."""
-    number = re.match(r"\d+(?:[.\d]*:\d+)?(?: ?[KMG]iB)?", default)
-    return re.split(r"[ ,]", default)[0] if number is None else number[0].replace(" ", "")
 
 
 def _table(heading: str) -> list[list[str]]:

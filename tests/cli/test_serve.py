@@ -92,12 +92,24 @@ def test_a_socket_that_a_dead_server_left_behind_is_used_again(tmp_path: Path) -
         ("127.0.0.1:http", "expected host:port or unix:/path"),
         (":50051", "expected host:port or unix:/path"),
         ("127.0.0.1:99999", "expected a port from 0 to 65535"),
+        ("unix:", "expected unix:/path"),
+    ],
+)
+def test_what_is_no_address_is_a_wrong_option(monopath: Monopath, address: str, cause: str) -> None:
+    assert monopath("serve", "--address", address) == Finished(2, "", f"--address: {cause}, got '{address}'\n")
+
+
+@pytest.mark.parametrize(
+    ("address", "cause"),
+    [
         ("unix:/nowhere/socket", "there is no folder /nowhere"),
         ("unix:/etc/hostname", "there is a file of this name that is no socket"),
+        ("no-such-host.invalid:1", "the host no-such-host.invalid is not known"),
     ],
 )
 def test_an_address_that_cannot_be_is_refused_with_the_cause(monopath: Monopath, address: str, cause: str) -> None:
-    assert monopath("serve", "--address", address) == Finished(1, "", f"Cannot listen at {address}: {cause}\n")
+    found = monopath("serve", "--address", address, "--insecure")
+    assert found == Finished(1, "", f"Cannot listen at {address}: {cause}\n")
 
 
 def test_wrong_preset_files_are_refused_with_every_wrong_key(monopath: Monopath, tmp_path: Path) -> None:
@@ -122,12 +134,12 @@ def test_wrong_preset_files_are_refused_with_every_wrong_key(monopath: Monopath,
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--preset", "kimi"], "Expected NAME=FILE, got 'kimi'"),
-        (["--max-image-bytes", "5xB"], "Expected a number of bytes such as 65536, 64KiB, 16MiB, got '5xB'"),
-        (["--chunk-bytes", "2MiB"], "Expected 4096 to 1048576 bytes, got 2097152"),
-        (["--workers", "0"], "Invalid value for '--workers'"),
-        (["--grace", "-1"], "Invalid value for '--grace'"),
-        (["--cuda", "perhaps"], "Invalid value for '--cuda'"),
+        (["--preset", "kimi"], "--preset: expected NAME=FILE, got 'kimi'"),
+        (["--max-image-bytes", "5xB"], "--max-image-bytes: expected a number of bytes such as 65536, 64KiB, 16MiB, "),
+        (["--chunk-bytes", "2MiB"], "--chunk-bytes: expected 4096 to 1048576 bytes, got 2097152"),
+        (["--workers", "0"], "--workers: expected 1 to 4096, got 0"),
+        (["--grace", "-1"], "--grace: expected 0 to 1e+09 seconds, got -1"),
+        (["--cuda", "perhaps"], "--cuda: expected one of auto, required, off, interpreter, got 'perhaps'"),
         (["--ready-file", "/nowhere/ready.json"], "--ready-file: there is no folder /nowhere"),
     ],
 )
@@ -135,6 +147,13 @@ def test_wrong_options_end_with_exit_code_2(monopath: Monopath, arguments: list[
     done = monopath("serve", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert complaint in done.stderr
+
+
+def test_a_server_that_requires_a_gpu_does_not_start_without_one() -> None:
+    done = run_monopath("serve", "--cuda", "required", environment={"CUDA_VISIBLE_DEVICES": ""})
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("This installation cannot serve: Expected a CUDA device, got none: ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_limits_reach_the_server(tmp_path: Path) -> None:

@@ -5,27 +5,12 @@ from __future__ import annotations
 import io
 
 import pytest
-import typer
 from rich.console import Console
 
 from monopath.cli.output import FileName, bytes_text, milliseconds_text, new_table
-from monopath.cli.values import bytes_between
 from monopath_server import __version__
 from tests.cli.conftest import Monopath
 from tests.support.processes import Finished
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("4096", 4096), ("64KiB", 65_536), ("64 kib", 65_536), ("1MiB", 1 << 20), ("512b", 512)]
-)
-def test_bytes_are_read_in_units(text: str, value: int) -> None:
-    assert bytes_between(1, 1 << 30)(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "KiB", "-1", "1.5MiB", "1MB", "\u0661", "99999999999999999999"])
-def test_what_is_no_number_of_bytes_is_refused(text: str) -> None:
-    with pytest.raises(typer.BadParameter):
-        bytes_between(1, 1 << 30)(text)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +33,18 @@ def map_all(
     streams: int = 1,
     resume: Resume = QUICK,
     directory: Path | None = None,
+    access: Mapping[str, Any] | None = None,
     **arguments: Any,
 ) -> list[Any]:
     """Open a stream, map the images over it, and return the results. `seen` receives ready and summary.
 
-    `directory` is where shared memory lies.
+    `directory` is where shared memory lies, `access` the client's credentials and token.
     """
     arguments = {**ARGUMENTS, **arguments}
     found = {} if seen is None else seen
 
     def run_sync() -> list[Any]:
-        with Client(address, options=options, shared_memory_directory=directory) as client:
+        with Client(address, options=options, shared_memory_directory=directory, **(access or {})) as client:
             with getattr(client, method)(**arguments) as stream:
                 found["ready"] = stream.ready
                 results = list(stream.map(images, on_plan=on_plan, streams=streams, resume=resume))
@@ -51,7 +52,7 @@ def map_all(
             return results
 
     async def run_async() -> list[Any]:
-        async with AsyncClient(address, options=options, shared_memory_directory=directory) as client:
+        async with AsyncClient(address, options=options, shared_memory_directory=directory, **(access or {})) as client:
             async with getattr(client, method)(**arguments) as stream:
                 found["ready"] = stream.ready
                 results = [

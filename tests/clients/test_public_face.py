@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 import monopath
-from monopath import AsyncClient, AsyncStream, Client, Stream
+from monopath import AsyncClient, AsyncFleet, AsyncStream, Client, Fleet, Stream
 from monopath.v1 import config_pb2, error_pb2, event_pb2, image_pb2, path_pb2, tensor_pb2
 
 NAMES = [
     "Alpha",
     "AnyPath",
     "AsyncClient",
+    "AsyncFleet",
     "AsyncStream",
     "Availability",
     "CacheOutcome",
@@ -28,6 +29,7 @@ NAMES = [
     "Client",
     "Config",
     "ConnectionFailed",
+    "CredentialsRefused",
     "Crop",
     "DataType",
     "DeadlineExceeded",
@@ -40,6 +42,7 @@ NAMES = [
     "FeatureBatch",
     "FieldViolation",
     "FixedSizeConfig",
+    "Fleet",
     "GridThw",
     "Image",
     "ImageInput",
@@ -92,6 +95,7 @@ NAMES = [
     "StreamRefused",
     "Summary",
     "TileGrid",
+    "Tls",
     "Transport",
     "concatenate",
 ]
@@ -109,7 +113,7 @@ def test_every_public_class_and_function_has_a_docstring() -> None:
             assert inspect.getdoc(thing), name
 
 
-@pytest.mark.parametrize(("sync", "asynchronous"), [(Client, AsyncClient), (Stream, AsyncStream)])
+@pytest.mark.parametrize(("sync", "asynchronous"), [(Client, AsyncClient), (Stream, AsyncStream), (Fleet, AsyncFleet)])
 def test_the_two_clients_mirror_each_other(sync: type, asynchronous: type) -> None:
     def members(kind: type) -> dict[str, list[str]]:
         return {

@@ -55,6 +55,7 @@ def counting(counts: list[int], script: Script | None = None) -> Script:
         (["localhost:1"], "localhost:1"),
         (["127.0.0.1:1", "10.0.0.1:2"], "ipv4:127.0.0.1:1,10.0.0.1:2"),
         (["[::1]:1", "[::2]:2"], "ipv6:[::1]:1,[::2]:2"),
+        (["unix:/a/0", "unix:/a/1"], "unix:/a/0,/a/1"),
     ],
 )
 def test_a_target_is_one_name_or_several_addresses(target: str | list[str], name: str) -> None:
@@ -62,7 +63,8 @@ def test_a_target_is_one_name_or_several_addresses(target: str | list[str], name
 
 
 @pytest.mark.parametrize(
-    "target", [[], ["127.0.0.1:1", "[::1]:1"], ["127.0.0.1:1", "name:1"], ["127.0.0.1", "127.0.0.2"]]
+    "target",
+    [[], ["127.0.0.1:1", "[::1]:1"], ["127.0.0.1:1", "name:1"], ["127.0.0.1", "127.0.0.2"], ["unix:/a", "127.0.0.1:1"]],
 )
 def test_addresses_that_cannot_go_together_are_refused(target: list[str]) -> None:
     with pytest.raises(ValueError, match="Expected several addresses"):

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from monopath import shared_memory
-from monopath._mapped_segment import map_bytes
 from monopath.shared_memory import (
     HEADER_BYTES,
     SegmentError,
@@ -154,38 +153,6 @@ def test_large_segments_are_read_whole(read: Read, tmp_path: Path) -> None:
         segment = owner.create(len(data) + 7)
         segment.memory[7:] = data
         assert read(tmp_path, segment.name, 7, len(data)) == data
-
-
-def test_a_mapping_stays_readable_whatever_becomes_of_its_segment(tmp_path: Path) -> None:
-    owner = SegmentOwner(tmp_path)
-    segment = owner.create(HEADER_BYTES + 5)
-    segment.memory[HEADER_BYTES:] = b"bytes"
-    write_generation(segment.memory, 2**64 - 1)
-    mapped = np.asarray(map_bytes(tmp_path, segment.name, HEADER_BYTES, 5, 2**64 - 1))
-    segment.unlink()
-    segment.unlink()
-    owner.close()
-    assert mapped.tobytes() == b"bytes"
-    mapped[:] = 0
-    assert bytes(segment.memory[HEADER_BYTES:]) == b"bytes"
-    with pytest.raises(SegmentError):
-        map_bytes(tmp_path, segment.name, HEADER_BYTES, 5, 2**64 - 1)
-
-
-def test_a_mapping_goes_with_the_last_array_of_it(tmp_path: Path) -> None:
-    def mapped_count() -> int:
-        return Path("/proc/self/maps").read_text().count(segment.name)
-
-    with SegmentOwner(tmp_path) as owner:
-        segment = owner.create(HEADER_BYTES + 100)
-        write_generation(segment.memory, 1)
-        own_count = mapped_count()
-        array = np.asarray(map_bytes(tmp_path, segment.name, HEADER_BYTES, 100, 1))
-        view = array[10:].reshape(9, 10)[1:]
-        del array
-        assert mapped_count() == own_count + 1
-        del view
-        assert mapped_count() == own_count
 
 
 def test_the_header_is_the_contracts(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from monopath import *
 from monopath import LocalFeatures, Local, DeferredCpu, DeferredCuda
+from monopath.adapters.sglang import item_fields
 
 def read_cpu(result: Result[DeferredCpu]) -> None: ...
 
@@ -36,6 +37,9 @@ ACCEPTED = {
     "a batch of one path": "assert_type(concatenate(list(cpu.map([b'']))), FeatureBatch[DeferredCpu])",
     "images of every kind": "cpu.map([b'', Path('a'), Item(b''), RawImage(np.zeros((1, 1, 3), np.uint8), 'RGB8')])",
     "finished features on the local path": "local.map([features])",
+    "a fleet of one path": "assert_type(Fleet([cpu, cpu]), Fleet[DeferredCpu, ImageInput])",
+    "a fleet's results know their path": "assert_type(next(Fleet([cuda]).map([b''])), Result[DeferredCuda])",
+    "an engine's items of one path": "item_fields(list(cpu.map([b''])), cpu.ready)",
     "events are closed": "for event in cpu.events(): assert_type(event, PlanEvent | Result[DeferredCpu])",
     "transports": "client.deferred_cuda(preset='x', data_type='uint8', transport='cuda_ipc', bypass_cache=True)",
     "a transport's word": "client.local(preset='x', data_type='uint8', transport=Transport.SHARED_MEMORY)",
@@ -50,6 +54,8 @@ REFUSED = {
     "a batch of two lists of two paths": "concatenate(list(cpu.map([b''])) + list(cuda.map([b''])))",
     "two lists of two paths, joined": "results = list(cpu.map([b''])); results.extend(cuda.map([b'']))",
     "a batch of two paths": "concatenate([a_cpu, a_cuda])",
+    "a fleet of two paths": "Fleet([cpu, cuda])",
+    "an engine's items of two paths": "item_fields([a_cpu, a_cuda], cpu.ready)",
     "a function of another path": "read_cpu(a_cuda)",
     "a container of any path": "results: list[Result[AnyPath]] = [a_cpu]",
     "use of an inferred list of two paths": "for result in [a_cpu, a_cuda]: result.array",

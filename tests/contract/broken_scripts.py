@@ -23,7 +23,7 @@ from tests.contract.scripts import (
 )
 from tests.support.grammar import Event, FromClient, FromServer, HalfClose, Party, Rule, Status
 
-__all__ = ["BROKEN", "BrokenScript", "failed_script"]
+__all__ = ["BROKEN", "BrokenScript", "failed_script", "grouped_script"]
 
 _INVALID_ARGUMENT = 3
 _INTERNAL = 13
@@ -175,6 +175,31 @@ def _of_opening_and_end() -> list[tuple[Rule, str, list[Event]]]:
     ]
 
 
+def _grouped(*indexes: int, is_asked: bool = True, is_nested: bool = False) -> list[Event]:
+    """The good script with events of the server that stand in a row as one."""
+    responses: list[Any] = [_GOOD[index].message for index in indexes]  # type: ignore[union-attr]
+    group: Any = response(CPU, "group", responses=responses)
+    if is_nested:
+        group = response(CPU, "group", responses=[group.message, *responses])
+    script = [*_GOOD[: indexes[0]], group, *_GOOD[indexes[-1] + 1 :]]
+    return changed(script, FromClient, "config", setting(output__group_responses=is_asked))
+
+
+def grouped_script() -> list[Event]:
+    """A good stream with a plan and its first chunk in one message."""
+    return _grouped(_FIRST_CHUNK - 1, _FIRST_CHUNK)
+
+
+def _of_groups() -> list[tuple[Rule, str, list[Event]]]:
+    plan = _FIRST_CHUNK - 1
+    nested = _grouped(plan, _FIRST_CHUNK, is_nested=True)
+    return [
+        (Rule.GROUP, "a group that the config does not ask for", _grouped(plan, _FIRST_CHUNK, is_asked=False)),
+        (Rule.GROUP, "a group of one response", _grouped(plan)),
+        (Rule.GROUP, "a group in a group", nested),
+    ]
+
+
 def _of_items() -> list[tuple[Rule, str, list[Event]]]:
     plan = index_of(_GOOD, FromServer, "plan", 1)
     completion = index_of(_GOOD, FromServer, "completion", 1)
@@ -233,6 +258,7 @@ BROKEN: list[BrokenScript] = [
     *(BrokenScript(rule, Party.CLIENT, sentence, script, path) for rule, sentence, script, path in _of_client()),
     *(BrokenScript(rule, Party.SERVER, sentence, script) for rule, sentence, script in _of_opening_and_end()),
     *(BrokenScript(rule, Party.SERVER, sentence, script) for rule, sentence, script in _of_items()),
+    *(BrokenScript(rule, Party.SERVER, sentence, script) for rule, sentence, script in _of_groups()),
     *(BrokenScript(rule, Party.CLIENT, sentence, script, path) for rule, sentence, script, path in BROKEN_BY_CLIENT),
     *(BrokenScript(rule, Party.SERVER, sentence, script, path) for rule, sentence, script, path in BROKEN_BY_SERVER),
     BrokenScript(

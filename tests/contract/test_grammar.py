@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monopath.v1 import service_pb2
-from tests.contract.broken_scripts import BROKEN, BrokenScript, failed_script
+from tests.contract.broken_scripts import BROKEN, BrokenScript, failed_script, grouped_script
 from tests.contract.handle_scripts import handle_script
 from tests.contract.scripts import CPU, CUDA, LOCAL, good_script, index_of, inserted, moved, request, without
 from tests.support.grammar import (
@@ -28,6 +28,10 @@ def test_a_good_stream_of_every_path_breaks_no_rule(path: int) -> None:
 @pytest.mark.parametrize("path", [LOCAL, CUDA, CPU])
 def test_handles_and_chunks_may_mix_on_a_stream_over_shared_memory(path: int) -> None:
     assert stream_violations(path, handle_script(path)) == ()
+
+
+def test_responses_may_come_as_a_group_where_the_config_asks_for_it() -> None:
+    assert stream_violations(CPU, grouped_script()) == ()
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: f"{case.rule}: {case.sentence}")

@@ -15,7 +15,7 @@ from tests.support.options import SERVICE, current_files, declared_options, mess
 _PATHS = [number for number in path_pb2.PreprocessingPath.values() if number != 0]
 _ARM_NUMBERS = {"LOCAL": range(31, 40), "DEFERRED_CUDA": range(11, 20), "DEFERRED_CPU": range(21, 30)}
 _SHARED_ARM_NUMBERS = range(1, 10)
-_PATH_TYPE_ARMS = {"config", "item", "item_features", "features", "completion"}
+_PATH_TYPE_ARMS = {"config", "item", "item_features", "features", "completion", "group"}
 """Arms whose messages belong to one path. All other arms' messages are shared."""
 _OTHER_VALUES: dict[int, object] = {
     FieldDescriptor.TYPE_STRING: "x",

@@ -89,14 +89,18 @@ async def start(batcher: Batcher, counts: Sequence[int]) -> list[asyncio.Task[in
 async def test_what_comes_while_the_device_works_makes_up_the_next_batch(
     device: FakeDevice, executor: RestartingExecutor
 ) -> None:
-    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000, wait_us=0)
+    told: list[int] = []
+    batcher = Batcher(device.run_batch, executor, max_items=64, max_patches=1000, wait_us=0, on_batch=told.append)
     device.may_run.clear()
     tasks = await start(batcher, [1])
     await asyncio.to_thread(device.is_running.wait, 30)
     tasks += await start(batcher, [2, 3, 4])
+    assert batcher.waiting_count == 3
     device.may_run.set()
     assert await asyncio.gather(*tasks) == [1, 2, 3, 4]
     assert device.batches == [[1], [2, 3, 4]]
+    assert told == [1, 3]
+    assert batcher.waiting_count == 0
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ async def test_what_comes_while_the_device_works_makes_up_the_next_batch(
 )
 @pytest.mark.asyncio
 async def test_batches_stay_within_their_bounds(
-    limits: dict[str, int], batches: list[list[int]], device: FakeDevice, executor: RestartingExecutor
+    limits: dict[str, Any], batches: list[list[int]], device: FakeDevice, executor: RestartingExecutor
 ) -> None:
     batcher = Batcher(device.run_batch, executor, **limits, wait_us=0)
     device.may_run.clear()

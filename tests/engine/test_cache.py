@@ -19,7 +19,7 @@ from monopath_server.engine.rows import Holding
 from monopath_server.engine.workers import CancelToken, JobCancelled
 from monopath_server.faults import ItemFault, ItemReason
 from tests.engine.test_rows import CountedRows
-from tests.engine.test_store import BLOCK_BYTES, PROVENANCE, key
+from tests.engine.test_store import BLOCK_BYTES, PLAN, PROVENANCE, key
 
 TIMINGS = Timings(planning_ns=1, queued_ns=2, decoding_ns=3, transforming_ns=4)
 DAMAGED = ItemFault(ItemReason.IMAGE_DAMAGED, "Expected an image, got noise")
@@ -51,7 +51,7 @@ class Maker:
             raise self.error
         rows = CountedRows(self._size_bytes)
         self._rows.append(rows)
-        return Features(Holding(rows), PROVENANCE, TIMINGS)
+        return Features(Holding(rows), PLAN, PROVENANCE, TIMINGS)
 
 
 class Bench:
@@ -393,7 +393,7 @@ async def run_steps(steps: list[tuple[str, int]]) -> None:
                 token.check()
                 rows = CountedRows(BLOCK_BYTES + number)
                 at.rows.append(rows)
-                return Features(Holding(rows), PROVENANCE, TIMINGS)
+                return Features(Holding(rows), PLAN, PROVENANCE, TIMINGS)
 
             return make
 

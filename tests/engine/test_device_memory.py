@@ -17,6 +17,7 @@ from monopath_server.delivery.parts import Chunk, DevicePart
 from monopath_server.engine.buffers import BufferPool
 from monopath_server.engine.items import Features, Provenance, Route, Timings
 from monopath_server.engine.rows import Holding, HostRows
+from tests.engine.test_store import PLAN
 from tests.support.fake_cuda import FakeCudaDriver, FakeMachine
 
 MIB = 1024 * 1024
@@ -226,7 +227,7 @@ def test_a_client_elsewhere_is_refused_with_the_reason(claims: tuple[str, str, l
 
 
 def features_in(rows: Any) -> Features:
-    return Features(Holding(rows), Provenance(b"", b"", None, Route.DEVICE), Timings())
+    return Features(Holding(rows), PLAN, Provenance(b"", b"", None, Route.DEVICE), Timings())
 
 
 def delivery_of(pool: DeviceMemoryPool) -> DeviceDelivery:

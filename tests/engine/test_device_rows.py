@@ -165,7 +165,7 @@ class Engine:
 
     async def plan(self, width_px: int = 60, height_px: int = 40) -> PlannedImage:
         data = png(photo(width_px, height_px))
-        return await self.engine.plan(lambda: ImageItem(1, "", EncodedSource(data), b""), with_digest=False)
+        return await self.engine.plan(lambda: ImageItem(1, "", EncodedSource(data), b""), None)
 
     async def features(self, planned: PlannedImage) -> Features:
         return await self.engine.features(planned, CancelToken("test"), self.pool.place(self.resources.buffers))

@@ -71,7 +71,7 @@ async def key_of(
     element_type: ElementType = ElementType.UINT8,
 ) -> ContentKey:
     planner = ImagePlanner(config, element_type, resources)
-    found, _ = await planner.key(await planner.plan(lambda: asked, with_digest=False), CancelToken())
+    found, _ = await planner.key(await planner.plan(lambda: asked, None), CancelToken())
     return found
 
 
@@ -162,10 +162,7 @@ async def test_the_paths_agree_in_their_keys(resources: Resources) -> None:
     host = HostEngine(CONFIG, ElementType.FLOAT32, resources)
     device = DeviceEngine(CONFIG, ElementType.FLOAT32, resources, device="GPU-1", batcher=batcher)
     asked = item(EncodedSource(FILE))
-    found = [
-        (await engine.key(await engine.plan(lambda: asked, with_digest=False), CancelToken()))[0]
-        for engine in (host, device)
-    ]
+    found = [(await engine.key(await engine.plan(lambda: asked, None), CancelToken()))[0] for engine in (host, device)]
     assert found[0] == found[1]
     executor.close()
 
@@ -187,12 +184,12 @@ async def test_an_image_is_hashed_once(
     planner = ImagePlanner(CONFIG, ElementType.UINT8, resources)
     expected = hashlib.sha256(FILE).digest()
     planned = await planner.plan(
-        lambda: item(EncodedSource(FILE), expected_sha256=expected if is_expected else b""), with_digest=False
+        lambda: item(EncodedSource(FILE), expected_sha256=expected if is_expected else b""), None
     )
     assert hashed == [FILE] * is_expected
     found, keyed = await planner.key(planned, CancelToken())
     again, _ = await planner.key(keyed, CancelToken())
-    decoded = decode_planned(keyed, CONFIG, CancelToken(), resources.buffers)
+    decoded = decode_planned(keyed, CONFIG, CancelToken(), resources.buffers, resources.limits)
     decoded.release()
     assert hashed == [FILE]
     assert found == again
@@ -214,11 +211,11 @@ async def test_plans_do_not_wait_for_the_digests_of_large_images(
     monkeypatch.setattr(images, "HASHED_WITH_PLANS_BYTES", len(PIXELS) - 1)
     monkeypatch.setattr(images, "hashlib", Held)
     planner = ImagePlanner(CONFIG, ElementType.UINT8, resources)
-    planned = await planner.plan(lambda: raw(PIXELS, 40, 30), with_digest=False)
+    planned = await planner.plan(lambda: raw(PIXELS, 40, 30), None)
     tokens = [CancelToken() for _ in range(5)]
     large = [asyncio.create_task(planner.key(planned, token)) for token in tokens]
     await asyncio.sleep(0)
-    await planner.plan(lambda: item(EncodedSource(FILE)), with_digest=False)
+    await planner.plan(lambda: item(EncodedSource(FILE)), None)
     assert not any(task.done() for task in large)
     large[-1].cancel()
     await asyncio.sleep(0)

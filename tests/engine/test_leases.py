@@ -17,7 +17,7 @@ SHORT_SECONDS = 0.02
 class FakeRows:
     """Rows that remember what was done to them."""
 
-    size_bytes = 1
+    size_bytes = 7
 
     def __init__(self) -> None:
         self.is_retired = False
@@ -55,19 +55,20 @@ async def test_a_lease_holds_its_rows_until_their_release_and_then_they_are_free
 
 @pytest.mark.asyncio
 async def test_releasing_twice_or_what_was_never_leased_does_nothing() -> None:
-    changes: list[int] = []
-    leases = Leases(LONG_SECONDS, changes.append)
+    changes: list[tuple[int, int]] = []
+    leases = Leases(LONG_SECONDS, lambda *change: changes.append(change))
     rows = lease(leases, 1)
     for item_id in (1, 1, 99):
         leases.release(item_id)
     assert rows.release_count == 1
-    assert changes == [1, -1]
+    assert changes == [(1, 7), (-1, -7)]
 
 
 @pytest.mark.asyncio
 async def test_the_end_of_the_stream_retires_what_was_not_released() -> None:
-    changes: list[int] = []
-    leases = Leases(LONG_SECONDS, changes.append)
+    changes: list[tuple[int, int]] = []
+    timeouts: list[str] = []
+    leases = Leases(LONG_SECONDS, lambda *change: changes.append(change), lambda: timeouts.append("out"))
     released, kept = lease(leases, 1), lease(leases, 2)
     leases.release(1)
     leases.close()
@@ -75,20 +76,23 @@ async def test_the_end_of_the_stream_retires_what_was_not_released() -> None:
     assert not released.is_retired
     assert (kept.release_count, kept.was_retired_before_its_release) == (1, True)
     assert len(leases) == 0
-    assert changes == [1, 1, -1, -1]
+    assert changes == [(1, 7), (1, 7), (-1, -7), (-1, -7)]
+    assert timeouts == []
 
 
 @pytest.mark.asyncio
 async def test_a_lease_runs_out_by_itself_and_retires_its_rows() -> None:
-    changes: list[int] = []
-    leases = Leases(SHORT_SECONDS, changes.append)
+    changes: list[tuple[int, int]] = []
+    timeouts: list[str] = []
+    leases = Leases(SHORT_SECONDS, lambda *change: changes.append(change), lambda: timeouts.append("out"))
     rows = lease(leases, 1)
     await until(lambda: rows.release_count > 0, "the end of the lease")
     assert (rows.release_count, rows.was_retired_before_its_release) == (1, True)
     leases.release(1)
     leases.close()
     assert rows.release_count == 1
-    assert changes == [1, -1]
+    assert changes == [(1, 7), (-1, -7)]
+    assert timeouts == ["out"]
 
 
 @pytest.mark.asyncio

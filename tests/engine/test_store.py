@@ -13,10 +13,19 @@ from monopath_server.engine.buffers import BufferPool, block_bytes
 from monopath_server.engine.items import CacheOutcome, Features, Provenance, Route, Timings
 from monopath_server.engine.rows import Holding, Rows
 from monopath_server.engine.store import ContentKey, FeatureStore
-from monopath_server.processors.types import ElementType, ResampleKernel
+from monopath_server.processors.plans import PatchGridPlan
+from monopath_server.processors.types import ElementType, GridTHW, Padding, ResampleKernel, Size
 from tests.engine.test_rows import CountedRows
 
 BLOCK_BYTES = block_bytes(1)
+PLAN = PatchGridPlan(
+    original_size=Size(1, 1),
+    resized_size=Size(1, 1),
+    padding=Padding(0, 0),
+    grid_thw=GridTHW(1, 1, 1),
+    token_count=1,
+    patch_size=14,
+)
 PROVENANCE = Provenance(bytes(32), bytes(range(32)), ResampleKernel.PILLOW_13, Route.HOST)
 
 
@@ -27,7 +36,7 @@ def key(number: int) -> ContentKey:
 def put(store: FeatureStore, number: int, size_bytes: int = BLOCK_BYTES) -> CountedRows:
     """Put features in and let go of them, as a flight does."""
     rows = CountedRows(size_bytes)
-    features = Features(Holding(rows), PROVENANCE, Timings(1, 2, 3, 4), CacheOutcome.MISS)
+    features = Features(Holding(rows), PLAN, PROVENANCE, Timings(1, 2, 3, 4), CacheOutcome.MISS)
     store.put(key(number), features)
     features.holding.release()
     return rows
@@ -101,7 +110,7 @@ def test_tiny_entries_cannot_take_more_memory_than_the_limit() -> None:
     store = FeatureStore(limit_bytes)
     pool = BufferPool(idle_bytes=0)
     for number in range(100):
-        features = Features(Holding(pool.take(10)), PROVENANCE, Timings())
+        features = Features(Holding(pool.take(10)), PLAN, PROVENANCE, Timings())
         store.put(key(number), features)
         features.holding.release()
     assert 0 < pool.held_bytes <= limit_bytes
@@ -157,7 +166,7 @@ def test_memory_may_call_back_into_the_store_when_it_is_released() -> None:
             super().release()
             store.evict(lambda _: True, BLOCK_BYTES)
 
-    features = Features(Holding(nested := Nested(BLOCK_BYTES)), PROVENANCE, Timings())
+    features = Features(Holding(nested := Nested(BLOCK_BYTES)), PLAN, PROVENANCE, Timings())
     store.put(key(1), features)
     features.holding.release()
     other = put(store, 2)

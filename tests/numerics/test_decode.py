@@ -6,11 +6,11 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.media.decode import decode_image
-from monopath_server.media.header import ImageHeader, planned_size, probe_header
+from monopath_server.media.decode import decode_image, decode_into
+from monopath_server.media.header import ImageHeader, open_header, planned_size, probe_header
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pillow_view import view_pixels
 from monopath_server.processors.types import OrientationPolicy, Size
@@ -152,3 +152,32 @@ def test_a_large_image_is_viewed_without_a_copy() -> None:
 
     assert type(view.base).__name__ == "_PixelMemory"
     assert view[2499, 2999, :3].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("orientation", OrientationPolicy)
+def test_a_file_that_was_left_open_is_decoded_as_one_that_is_opened_anew(orientation: OrientationPolicy) -> None:
+    image = Image.effect_noise((70, 50), 90).convert("RGB")
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    encoded = io.BytesIO()
+    image.save(encoded, "JPEG", exif=exif)
+    data = encoded.getvalue()
+    header, opened = open_header(data, ImageLimits())
+    assert header == probe_header(data, ImageLimits())
+    file = opened.take()
+    assert file is not None
+    assert opened.take() is None
+    found = decode_into(data, header, orientation, None, file).image
+    expected = decode_image(data, header, orientation)
+    assert (found.mode, found.size, found.tobytes()) == (expected.mode, expected.size, expected.tobytes())
+
+
+def test_only_small_jpeg_files_are_left_open() -> None:
+    for file_format, is_left_open in (("JPEG", True), ("PNG", False), ("TIFF", False), ("WEBP", False)):
+        encoded = io.BytesIO()
+        Image.new("RGB", (9, 8)).save(encoded, file_format)
+        _, opened = open_header(encoded.getvalue(), ImageLimits())
+        assert (opened.take() is not None) is is_left_open
+        padded = encoded.getvalue() + bytes(1 << 20)
+        _, opened = open_header(padded, ImageLimits())
+        assert opened.take() is None

@@ -1,4 +1,4 @@
-"""The chunks that are written by hand: byte for byte what protobuf writes, on every path."""
+"""The chunks and groups that are written by hand: byte for byte what protobuf writes, on every path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from monopath.v1 import deferred_cpu_pb2, deferred_cuda_pb2, local_pb2, location_pb2, service_pb2
 from monopath_server.delivery.parts import Chunk
 from monopath_server.serving.paths import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, PathMessages
-from monopath_server.serving.wire import ChunkWriter
+from monopath_server.serving.wire import ChunkWriter, GroupWriter
 
 PATHS: dict[str, tuple[PathMessages[Any], Any, Any]] = {
     "local": (LOCAL, service_pb2.StreamLocalResponse, local_pb2.LocalFeatures),
@@ -101,6 +101,26 @@ def test_what_is_written_does_not_change_with_the_memory_afterwards() -> None:
     found = ChunkWriter(service_pb2.StreamLocalResponse.DESCRIPTOR).write(1, 0, memoryview(memory))
     memory[:] = b"behind"
     assert service_pb2.StreamLocalResponse.FromString(found).features.chunk.data == b"before"
+
+
+@pytest.mark.parametrize("path", PATHS)
+@given(
+    parts=st.lists(
+        st.tuples(st.sampled_from(EDGES), st.one_of(st.binary(max_size=99), st.sampled_from(LENGTHS).map(bytes)))
+    )
+)
+def test_a_group_is_what_protobuf_writes(path: str, parts: list[tuple[int, bytes]]) -> None:
+    responses = [expected(path, item_id, 0, data) for item_id, data in parts]
+    found = PATHS[path][0].group([response.SerializeToString() for response in responses])
+    message = PATHS[path][1]()
+    message.group.responses.extend(responses)
+    message.group.SetInParent()
+    assert found == message.SerializeToString()
+
+
+def test_a_response_without_groups_is_refused_at_once() -> None:
+    with pytest.raises((TypeError, KeyError)):
+        GroupWriter(service_pb2.GetCapabilitiesResponse.DESCRIPTOR)
 
 
 def test_a_response_without_features_is_refused_at_once() -> None:

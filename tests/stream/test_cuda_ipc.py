@@ -54,15 +54,18 @@ class GpuRig:
 
 
 @contextlib.asynccontextmanager
-async def running_gpu_rig(monkeypatch: pytest.MonkeyPatch, max_shared_bytes: int = 16 * BLOCK) -> AsyncIterator[GpuRig]:
+async def running_gpu_rig(
+    monkeypatch: pytest.MonkeyPatch, max_shared_bytes: int = 16 * BLOCK, **changes: object
+) -> AsyncIterator[GpuRig]:
     machine = FakeMachine(DEVICE)
     server_driver = FakeCudaDriver(machine)
 
-    def make_devices(settings: Any, on_health: Any, **_: Any) -> Devices:
-        return Devices(settings, on_health, max_shared_bytes=max_shared_bytes, make_driver=lambda: server_driver)
+    def make_devices(settings: Any, on_health: Any, **arguments: Any) -> Devices:
+        arguments |= {"max_shared_bytes": max_shared_bytes, "make_driver": lambda: server_driver}
+        return Devices(settings, on_health, **arguments)
 
     monkeypatch.setattr(engines, "Devices", make_devices)
-    async with running_rig(quick_settings(cuda=DeviceMode.INTERPRETER)) as rig:
+    async with running_rig(quick_settings(cuda=DeviceMode.INTERPRETER, **changes)) as rig:
         gpu = GpuRig(rig, machine)
         yield gpu
         await asyncio.to_thread(gpu.memory.close)

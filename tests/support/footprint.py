@@ -40,6 +40,8 @@ class Footprint:
     """Tasks of this event loop."""
     descriptor_count: int
     stream_count: int
+    peer_count: int
+    """Clients that something is counted of."""
     held_bytes: int
     """Bytes of pooled buffers and segments that are not released."""
     lease_count: int
@@ -50,7 +52,8 @@ class Footprint:
     @property
     def is_idle(self) -> bool:
         """No stream is open, and nothing of any item is held."""
-        return self.stream_count == 0 and self.held_bytes == 0 and self.lease_count == 0 and self.unfinished == Load()
+        counts = (self.stream_count, self.peer_count, self.held_bytes, self.lease_count)
+        return not any(counts) and self.unfinished == Load()
 
 
 def footprint(server: Server) -> Footprint:
@@ -64,6 +67,7 @@ def footprint(server: Server) -> Footprint:
         task_count=len(asyncio.all_tasks()),
         descriptor_count=_entry_count("/proc/self/fd"),
         stream_count=len(server._servicer._sessions),
+        peer_count=len(server._servicer._peers),
         held_bytes=server.engines.buffers.held_bytes + (0 if memory is None else memory.pool.held_bytes),
         lease_count=server.engines.lease_count,
         unfinished=server._servicer._budget.used,

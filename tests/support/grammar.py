@@ -13,7 +13,7 @@ It knows the paths by their oneof arms' names and the option `path` only, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
 from google.protobuf.message import Message
@@ -192,6 +192,9 @@ class _Checker:
             self._wrong_type(Party.SERVER, self.response_type.name, message)
             return
         arm = message.WhichOneof("payload")
+        if arm == "group":
+            self._group(message.group.responses)
+            return
         if arm is None:
             return  # A newer server's arm: never terminal, and for an older client to skip.
         if self.summary is not None:
@@ -211,6 +214,17 @@ class _Checker:
                 pass  # Not terminal: all that was sent must still be answered.
             case _:
                 self._take_item_event(arm, payload)
+
+    def _group(self, responses: Sequence[Any]) -> None:
+        if self.config is None or not self.config.output.group_responses:
+            self.report(Party.SERVER, Rule.GROUP, "Expected a group only where the config asks for it, got one")
+        arms = [response.WhichOneof("payload") for response in responses]
+        if len(arms) < 2 or "group" in arms:
+            text = f"Expected a group of two or more responses that are no groups, got {arms}"
+            self.report(Party.SERVER, Rule.GROUP, text)
+        for response in responses:
+            if response.WhichOneof("payload") != "group":
+                self._from_server(response)
 
     def _take_ready(self, ready: Any) -> None:
         if self.ready is not None or self.failure is not None or self.config is None:

@@ -108,6 +108,8 @@ class Rule(enum.StrEnum):
     """An item error has a reason of the contract, and `retry_after` exactly if that is retryable."""
     CANCELLED_ASKED = enum.auto()
     """Only an item that the client cancelled ends as CANCELLED."""
+    GROUP = enum.auto()
+    """Groups come only where the config asks for them, and hold two or more responses that are no groups."""
     SUMMARY_ONE = enum.auto()
     """A good stream has one `summary`, a broken one has none."""
     SUMMARY_LAST = enum.auto()

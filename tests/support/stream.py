@@ -171,10 +171,16 @@ class Outcome:
 class RawStream:
     """One stream. Records everything, and holds it to the grammar in `finish`. Maps every handle as it comes."""
 
-    def __init__(self, channel: grpc.aio.Channel, path: PathName, directory: Path = DEFAULT_DIRECTORY) -> None:
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        path: PathName,
+        directory: Path = DEFAULT_DIRECTORY,
+        metadata: Sequence[tuple[str, str]] = (),
+    ) -> None:
         """`directory` is where the server's segments are."""
         stub: Any = service_pb2_grpc.PreprocessingServiceStub(channel)
-        self.call: Any = getattr(stub, _METHODS[path])()
+        self.call: Any = getattr(stub, _METHODS[path])(metadata=tuple(metadata))
         self.path = path
         self.directory = directory
         self.trace = StreamTrace(_PATHS[path])
@@ -211,7 +217,8 @@ class RawStream:
             return None
         self.trace.received(response)
         self.events.append(response)
-        self._take(response)
+        for one in response.group.responses if response.WhichOneof("payload") == "group" else (response,):
+            self._take(one)
         return response
 
     async def read_until(self, arm: str, item_id: int | None = None) -> Any:

@@ -13,6 +13,8 @@ from typing import Any
 
 import grpc
 
+from monopath_server import event_loop
+
 __all__ = ["CHUNK_BYTES", "HEADER_BYTES", "METHOD", "OPTIONS"]
 
 METHOD = "/monopath.bench.Echo/Echo"
@@ -54,4 +56,4 @@ async def _serve(address: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(sys.argv[1]))
+    event_loop.run(_serve(sys.argv[1]))

@@ -10,20 +10,20 @@ from pathlib import Path
 from PIL import features
 
 from monopath_server import __version__
+from monopath_server.diagnosis.processor import PROCESSOR_FLAGS, processor_model
 
 __all__ = ["Bystanders", "machine_facts"]
 
 _PACKAGES = ("pillow", "numpy", "numba", "llvmlite", "grpcio", "protobuf", "torch", "torchvision", "transformers")
-_FLAGS = ("sse4_1", "avx2", "fma", "avx512f", "avx512bw", "sha_ni", "asimd", "sha2")
 
 
 def machine_facts() -> dict[str, object]:
     """Return the processor, the system, versions, and the load as it is now, before anything is measured."""
-    model, flags = _processor()
+    model, flags = processor_model()
     load = os.getloadavg()
     return {
         "processor": model,
-        "processor_flags": [flag for flag in _FLAGS if flag in flags],
+        "processor_flags": [flag for flag in PROCESSOR_FLAGS if flag in flags],
         "core_count": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": platform.platform(),
@@ -70,24 +70,6 @@ def _spent_seconds() -> tuple[float, float, float, float] | None:
     ticks = os.sysconf("SC_CLK_TCK")
     own = sum(os.times()[:4])
     return (busy + idle + waiting + stolen) / ticks, busy / ticks, stolen / ticks, own
-
-
-def _processor() -> tuple[str, frozenset[str]]:
-    model, flags = platform.processor() or platform.machine(), frozenset[str]()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return model, flags
-    for line in lines:
-        key, _, value = line.partition(":")
-        match key.strip():
-            case "model name":
-                model = value.strip()
-            case "flags" | "Features":
-                flags = frozenset(value.split())
-            case _:
-                pass
-    return model, flags
 
 
 def _version(package: str) -> str | None:

@@ -49,7 +49,7 @@ class Pipeline:
 
     def decode(self, planned: PlannedImage) -> DecodedImage:
         """Decode and prepare, and hash where that is not done. The caller releases what it gets."""
-        return decode_planned(planned, self.config, CancelToken(), self._buffers)
+        return decode_planned(planned, self.config, CancelToken(), self._buffers, self._limits)
 
     def transform(self, planned: PlannedImage, decoded: DecodedImage) -> Buffer:
         """Write the rows into pooled memory. The caller releases it."""

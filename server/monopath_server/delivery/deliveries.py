@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from monopath_server.delivery.leases import LeasableRows, Leases
-from monopath_server.delivery.parts import DevicePart, Part, SegmentPart, chunks
+from monopath_server.delivery.parts import DevicePart, Part, SegmentPart, TransportKind, chunks
 from monopath_server.delivery.segments import SegmentPool, SegmentRows
 from monopath_server.engine.device_rows import Place
 from monopath_server.engine.items import CacheOutcome, Features
@@ -25,6 +25,9 @@ _MADE_FOR_OTHERS = frozenset({CacheOutcome.HIT, CacheOutcome.JOINED})
 
 class Delivery(Protocol):
     """One stream's. Used on the event loop only."""
+
+    transport: TransportKind
+    """What the client asked for."""
 
     @property
     def place(self) -> Place:
@@ -50,6 +53,7 @@ class Delivery(Protocol):
 class InlineDelivery:
     """In the response messages."""
 
+    transport = TransportKind.INLINE
     fallback_count = 0
 
     def __init__(self, place: HostPlace, chunk_bytes: int) -> None:
@@ -80,6 +84,8 @@ class HandledRows(LeasableRows, Protocol):
 class LeasingDelivery:
     """By handle, and in chunks where none of the memory that handles lead to was left."""
 
+    transport: TransportKind
+
     def __init__(self, place: Place, handled: type[HandledRows], leases: Leases, *, chunk_bytes: int) -> None:
         """`handled` are the rows that have a handle."""
         self.place = place
@@ -109,6 +115,8 @@ class LeasingDelivery:
 
 class SegmentDelivery(LeasingDelivery):
     """In shared memory, and in chunks where none is left."""
+
+    transport = TransportKind.SHARED_MEMORY
 
     def __init__(
         self,

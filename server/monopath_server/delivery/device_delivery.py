@@ -8,6 +8,7 @@ from monopath.cuda_memory import boot_id, pid_namespace
 from monopath_server.delivery.deliveries import LeasingDelivery
 from monopath_server.delivery.device_memory import DeviceMemoryPool, PooledDeviceRows
 from monopath_server.delivery.leases import Leases
+from monopath_server.delivery.parts import TransportKind
 from monopath_server.engine.rows import HostPlace
 
 __all__ = ["DeviceDelivery", "check_client"]
@@ -40,6 +41,8 @@ def check_client(
 
 class DeviceDelivery(LeasingDelivery):
     """In the memory of the device that made them, and in chunks where none is left there."""
+
+    transport = TransportKind.CUDA_IPC
 
     def __init__(self, pool: DeviceMemoryPool, fallback: HostPlace, leases: Leases, *, chunk_bytes: int) -> None:
         super().__init__(pool.place(fallback), PooledDeviceRows, leases, chunk_bytes=chunk_bytes)

@@ -25,10 +25,17 @@ class Leases:
     a client that reads late still sees its own item, and never another one.
     """
 
-    def __init__(self, timeout_seconds: float, on_change: Callable[[int], None] = lambda _: None) -> None:
-        """`on_change` is told how many leases began (1) or ended (-1)."""
+    def __init__(
+        self,
+        timeout_seconds: float,
+        on_change: Callable[[int, int], None] = lambda _count, _bytes: None,
+        on_timeout: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_change` is told how many leases began (1) or ended (-1), and of how many bytes; `on_timeout`, that one
+        ran out."""
         self._timeout_seconds = timeout_seconds
         self._on_change = on_change
+        self._on_timeout = on_timeout
         self._leases: dict[int, _Lease] = {}
 
     def __len__(self) -> int:
@@ -36,21 +43,25 @@ class Leases:
 
     def add(self, item_id: int, rows: LeasableRows, holding: Holding) -> None:
         """Lease an item's rows, which `holding` holds, from now on."""
-        timer = asyncio.get_running_loop().call_later(self._timeout_seconds, self._expire, item_id)
+        timer = asyncio.get_running_loop().call_later(self._timeout_seconds, self._time_out, item_id)
         self._leases[item_id] = _Lease(rows, holding, timer)
-        self._on_change(1)
+        self._on_change(1, rows.size_bytes)
 
     def release(self, item_id: int) -> None:
         """The client reads the item's rows no more. Harmless where nothing is leased."""
         lease = self._leases.pop(item_id, None)
         if lease is not None:
             lease.end()
-            self._on_change(-1)
+            self._on_change(-1, -lease.rows.size_bytes)
 
     def close(self) -> None:
         """The stream is over. Calling it again does nothing."""
         for item_id in list(self._leases):
             self._expire(item_id)
+
+    def _time_out(self, item_id: int) -> None:
+        self._on_timeout()
+        self._expire(item_id)
 
     def _expire(self, item_id: int) -> None:
         self._leases[item_id].rows.retire()

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from monopath_server.engine.rows import HostRows
 
-__all__ = ["Chunk", "DevicePart", "Part", "SegmentPart", "chunks", "part_bytes"]
+__all__ = ["Chunk", "DevicePart", "Part", "SegmentPart", "TransportKind", "chunks", "part_bytes", "part_transport"]
+
+
+class TransportKind(enum.StrEnum):
+    """How bytes travel; the names are those that the contract's capabilities have."""
+
+    INLINE = enum.auto()
+    SHARED_MEMORY = enum.auto()
+    CUDA_IPC = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,17 @@ Part: TypeAlias = Chunk | SegmentPart | DevicePart
 def part_bytes(part: Part) -> int:
     """Bytes of features behind a part."""
     return len(part.data) if isinstance(part, Chunk) else part.length_bytes
+
+
+def part_transport(part: Part) -> TransportKind:
+    """How a part travels."""
+    match part:
+        case Chunk():
+            return TransportKind.INLINE
+        case SegmentPart():
+            return TransportKind.SHARED_MEMORY
+        case DevicePart():
+            return TransportKind.CUDA_IPC
 
 
 def chunks(rows: HostRows, chunk_bytes: int) -> Iterator[Part]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import time
 from collections import deque
@@ -55,9 +56,18 @@ class Batcher:
     """
 
     def __init__(
-        self, run_batch: RunBatch, executor: RestartingExecutor, *, max_items: int, max_patches: int, wait_us: int
+        self,
+        run_batch: RunBatch,
+        executor: RestartingExecutor,
+        *,
+        max_items: int,
+        max_patches: int,
+        wait_us: int,
+        on_batch: Callable[[int], None] | None = None,
     ) -> None:
+        """`on_batch` is told how many images go together."""
         self._run_batch = run_batch
+        self._on_batch = on_batch
         self._executor = executor
         self._max_items = max_items
         self._max_patches = max_patches
@@ -66,6 +76,11 @@ class Batcher:
         self._coming = 0
         self._arrived = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
+
+    @property
+    def waiting_count(self) -> int:
+        """Images that the device has not taken up yet."""
+        return len(self._waiting)
 
     @contextlib.contextmanager
     def coming(self) -> Iterator[None]:
@@ -87,7 +102,8 @@ class Batcher:
         entry = _Entry(prepared, plan, rows, time.perf_counter_ns(), loop.create_future())
         self._waiting.append(entry)
         if self._pump is None:
-            self._pump = loop.create_task(self._run_all())
+            # Not in the context of this image, since its log is about all of them.
+            self._pump = loop.create_task(self._run_all(), context=contextvars.Context())
         try:
             return await asyncio.shield(entry.done)
         except asyncio.CancelledError:
@@ -110,6 +126,8 @@ class Batcher:
                 batch = self._next_batch()
                 if not batch:
                     continue  # all were cancelled meanwhile
+                if self._on_batch is not None:
+                    self._on_batch(len(batch))
                 started_ns = time.perf_counter_ns()
                 try:
                     outcomes = await self._outcomes(batch)

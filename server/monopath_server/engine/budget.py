@@ -1,4 +1,4 @@
-"""How much unfinished work one stream, and the whole process, may hold."""
+"""How much unfinished work one stream, one client, and the whole process may hold."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class Load:
 class Budget:
     """Counts what is held against a limit. Used on the event loop only."""
 
-    def __init__(self, limit: Load) -> None:
+    def __init__(self, limit: Load, scope: str = "in this server") -> None:
+        """`scope` says in an error's text whose work it is."""
         self._limit = limit
+        self._scope = scope
         self.used = Load()
         self._room = asyncio.Event()
 
@@ -61,7 +63,7 @@ class Budget:
             if needed > limit:
                 raise ItemFault(
                     ItemReason.OVERLOADED,
-                    f"Expected at most {limit} {name} of unfinished items in this server, got {needed} with this one",
+                    f"Expected at most {limit} {name} of unfinished items {self._scope}, got {needed} with this one",
                 )
 
     async def wait_for_room(self) -> None:
@@ -81,32 +83,34 @@ class Budget:
 
 
 class Charge:
-    """All that one item holds, in its stream's budget and in the process's. Given back once, on every way out."""
+    """All that one item holds, in its stream's budget and in those that streams share. Given back once, on every way
+    out."""
 
-    def __init__(self, stream: Budget, process: Budget) -> None:
-        self._stream = stream
-        self._process = process
+    def __init__(self, stream: Budget, shared: tuple[Budget, ...]) -> None:
+        self._shared = shared
+        self._budgets = (stream, *shared)
         self._load = Load(items=1)
         self._is_released = False
-        stream.add(self._load)
-        process.add(self._load)
+        for budget in self._budgets:
+            budget.add(self._load)
 
     def grow(self, load: Load) -> None:
         """Hold more; after `release`, when work goes on for others, nothing.
 
         Raises:
-            ItemFault: OVERLOADED where the process has no room. A stream without room is read no further instead.
+            ItemFault: OVERLOADED where a shared budget has no room. A stream without room is read no further instead.
         """
         if self._is_released:
             return
-        self._process.check(load)
+        for budget in self._shared:
+            budget.check(load)
         self._load += load
-        self._stream.add(load)
-        self._process.add(load)
+        for budget in self._budgets:
+            budget.add(load)
 
     def release(self) -> None:
         """Hold nothing any more. Calling it again does nothing."""
         load, self._load = self._load, Load()
         self._is_released = True
-        self._stream.remove(load)
-        self._process.remove(load)
+        for budget in self._budgets:
+            budget.remove(load)

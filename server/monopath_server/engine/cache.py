@@ -10,6 +10,7 @@ from monopath_server.engine.items import CacheOutcome, Features
 from monopath_server.engine.rows import Holding, Rows
 from monopath_server.engine.store import ContentKey, FeatureStore
 from monopath_server.engine.workers import CancelToken
+from monopath_server.processors.types import ImagePlan
 
 __all__ = ["ContentKey", "FeatureCache"]
 
@@ -34,7 +35,7 @@ class _Flight:
 
 
 class FeatureCache:
-    """Single flight in front of a store with a limit. Used on the event loop only, except for `evict`.
+    """Single flight in front of a store with a limit. Used on the event loop only, except for `evict` and `plan_of`.
 
     All paths share the store, since they agree in every byte. They do not share flights: a device that fails, or is
     slow, is no matter of an item that another one serves.
@@ -95,6 +96,10 @@ class FeatureCache:
             # An error holds this frame, and the frame must not hold the error: only the garbage collector would free
             # the image's bytes.
             del flight, waiter
+
+    def plan_of(self, key: ContentKey) -> ImagePlan | None:
+        """The plan of features that are kept; None where none are. Safe to call from every thread."""
+        return self._store.plan_of(key)
 
     def evict(self, predicate: Callable[[Rows], bool], size_bytes: int) -> int:
         """Free memory whose rows satisfy `predicate`, least recently used first. Safe to call from every thread.

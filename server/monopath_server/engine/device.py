@@ -47,6 +47,7 @@ class DeviceEngine(ImagePlanner):
             decoded.release()
         return Features(
             holding=Holding(rows),
+            plan=planned.plan,
             provenance=self._provenance(decoded, Route.DEVICE),
             timings=Timings(
                 planning_ns=planned.planning_ns,
@@ -60,7 +61,7 @@ class DeviceEngine(ImagePlanner):
         self, planned: PlannedImage, token: CancelToken, place: Place
     ) -> tuple[DecodedImage, HostRows | DeviceRows]:
         """Decode, and take memory while in a worker: it can be new, which takes the driver or the kernel a while."""
-        decoded = decode_planned(planned, self._config, token, self._resources.buffers)
+        decoded = decode_planned(planned, self._config, token, self._resources.buffers, self._resources.limits)
         try:
             return decoded, place.take(planned.feature_bytes)
         except BaseException:

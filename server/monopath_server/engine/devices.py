@@ -52,6 +52,7 @@ class Devices:
         *,
         max_shared_bytes: int = SHARED_BYTES,
         make_driver: Callable[[], CudaDriver] | None = None,
+        on_batch: Callable[[int], None] | None = None,
     ) -> None:
         """Find the devices.
 
@@ -60,11 +61,16 @@ class Devices:
             on_health: Told, in any thread, when a device's thread was found dead and when it runs again.
             max_shared_bytes: Memory of each device for features that stay there; 0: none.
             make_driver: Makes what stands for the driver in tests, for the interpreter too.
+            on_batch: Told how many images a device takes up together.
+
+        Raises:
+            RuntimeError: no device where one is required, with what is missing.
         """
         self._settings = settings
         self._on_health = on_health
         self._max_shared_bytes = max_shared_bytes
         self._make_driver = make_driver
+        self._on_batch = on_batch
         self._slots: dict[str, _Slot] = {}
         self._missing: list[str] = []
         match settings.cuda:
@@ -74,6 +80,10 @@ class Devices:
                 self._add(DeviceInfo("interpreter", "Triton's interpreter", 0), None)
             case DeviceMode.AUTO:
                 self._find()
+            case DeviceMode.REQUIRED:
+                self._find()
+                if not self._slots:
+                    raise RuntimeError(f"Expected a CUDA device, got none: {self.missing}")
 
     @property
     def missing(self) -> str:
@@ -110,6 +120,17 @@ class Devices:
             raise StreamFault(
                 StreamReason.OVERLOADED, f"Expected memory on the device {slot.info.id} for another config, got none"
             ) from None
+
+    @property
+    def waiting_count(self) -> int:
+        """Images that no device has taken up yet. Safe to read in every thread."""
+        return sum(slot.waiting_count for slot in tuple(self._slots.values()))
+
+    @property
+    def memory_pools(self) -> dict[str, DeviceMemoryPool]:
+        """The memory of devices that clients have asked for, by the device's id. Safe to read in every thread."""
+        slots = tuple(self._slots.values())
+        return {slot.info.id: slot.made_memory for slot in slots if slot.made_memory is not None}
 
     @property
     def memory_missing(self) -> str:
@@ -176,7 +197,7 @@ class Devices:
             self._add(DeviceInfo(found.uuid, found.name, found.memory_bytes), found.index)
 
     def _add(self, info: DeviceInfo, index: int | None) -> None:
-        self._slots[info.id] = _Slot(info, index, self._settings, self._on_health, self._make_driver)
+        self._slots[info.id] = _Slot(info, index, self._settings, self._on_health, self._make_driver, self._on_batch)
 
 
 class _Slot:
@@ -189,6 +210,7 @@ class _Slot:
         settings: Settings,
         on_health: Callable[[bool], None] | None,
         make_driver: Callable[[], CudaDriver] | None,
+        on_batch: Callable[[int], None] | None,
     ) -> None:
         self.info = info
         self.executor = RestartingExecutor(
@@ -197,6 +219,7 @@ class _Slot:
         self._index = index
         self._settings = settings
         self._make_driver = make_driver
+        self._on_batch = on_batch
         self._device: TransformDevice | None = None
         self._memory: DeviceMemoryPool | None = None
         self._batchers: OrderedDict[tuple[ProcessorConfig, ElementType], Batcher] = OrderedDict()
@@ -206,6 +229,16 @@ class _Slot:
     def is_real(self) -> bool:
         """A GPU, not the interpreter."""
         return self._index is not None
+
+    @property
+    def waiting_count(self) -> int:
+        """Images that the device has not taken up yet."""
+        return sum(batcher.waiting_count for batcher in tuple(self._batchers.values()))
+
+    @property
+    def made_memory(self) -> DeviceMemoryPool | None:
+        """Memory for clients; None as long as no client has asked for it."""
+        return self._memory
 
     @property
     def can_share(self) -> bool:
@@ -242,6 +275,7 @@ class _Slot:
                     max_items=self._settings.max_batch_items,
                     max_patches=self._settings.max_batch_patches,
                     wait_us=self._settings.batch_wait_us,
+                    on_batch=self._on_batch,
                 )
             self._batchers[key] = batcher
             while len(self._batchers) > KEPT_TRANSFORMS:

@@ -20,6 +20,7 @@ from monopath_server.engine.resources import Resources
 from monopath_server.engine.rows import Holding, Rows
 from monopath_server.engine.work import ImageEngine
 from monopath_server.engine.workers import Workers
+from monopath_server.observer import Observer
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType
 from monopath_server.settings import Settings
@@ -56,7 +57,9 @@ class _Recent(Generic[EngineT]):
 class Engines:
     """Makes and keeps the engines of the three paths. Used on the event loop only."""
 
-    def __init__(self, settings: Settings, on_health: Callable[[bool], None] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, on_health: Callable[[bool], None] | None = None, observer: Observer | None = None
+    ) -> None:
         """`on_health` is told, in any thread, when workers were found dead and when they run again."""
         self._resources = Resources(
             workers=Workers(settings.worker_count, on_health=on_health),
@@ -65,7 +68,12 @@ class Engines:
             max_feature_bytes=settings.max_feature_bytes,
         )
         self._settings = settings
-        self._devices = Devices(settings, on_health, max_shared_bytes=settings.max_shared_device_bytes)
+        self._devices = Devices(
+            settings,
+            on_health,
+            max_shared_bytes=settings.max_shared_device_bytes,
+            on_batch=None if observer is None else observer.batch_formed,
+        )
         self.cache = FeatureCache(settings.cache_bytes) if settings.cache_bytes else None
         """Features of images that may come again; None where none are kept."""
         self.shared_memory: SharedMemory | None = None
@@ -74,6 +82,10 @@ class Engines:
         """Why there is no shared memory; empty where there is."""
         self.lease_count = 0
         """Features that clients were told of and have not released."""
+        self.leased_bytes = 0
+        """Their bytes."""
+        self.lease_timeout_count = 0
+        """Leases that ran out."""
         self._hosts = _Recent(HostEngine, self._resources)
         self._locals = _Recent(LocalEngine, self._resources)
 
@@ -154,9 +166,24 @@ class Engines:
         if self.shared_memory is not None:
             self.shared_memory.close()
 
-    def count_lease(self, change: int) -> None:
+    def count_lease(self, change: int, change_bytes: int) -> None:
         """Leases began (1) or ended (-1)."""
         self.lease_count += change
+        self.leased_bytes += change_bytes
+
+    def count_lease_timeout(self) -> None:
+        """A lease ran out."""
+        self.lease_timeout_count += 1
+
+    @property
+    def waiting_count(self) -> int:
+        """Jobs of items that wait for a worker or a device. Safe to read in every thread."""
+        return self.workers.waiting_count + self._devices.waiting_count
+
+    @property
+    def device_memory_pools(self) -> dict[str, DeviceMemoryPool]:
+        """The memory that devices share with clients, as far as one has asked for it. Safe to read in every thread."""
+        return self._devices.memory_pools
 
     def move_cached(self, rows: Rows, moved: Holding) -> None:
         """Features that may be cached were copied into memory that clients can read where it is."""

@@ -38,7 +38,7 @@ class HostEngine(ImagePlanner):
 
     def _make(self, planned: PlannedImage, token: CancelToken, place: Place, queued_ns: int) -> Features:
         started_ns = time.perf_counter_ns()
-        decoded = decode_planned(planned, self._config, token, self._resources.buffers)
+        decoded = decode_planned(planned, self._config, token, self._resources.buffers, self._resources.limits)
         decoded_ns = time.perf_counter_ns()
         try:
             rows = take_host_rows(place, planned.feature_bytes)
@@ -51,6 +51,7 @@ class HostEngine(ImagePlanner):
             decoded.release()
         return Features(
             holding=Holding(rows),
+            plan=planned.plan,
             provenance=self._provenance(decoded, Route.HOST),
             timings=Timings(
                 planning_ns=planned.planning_ns,

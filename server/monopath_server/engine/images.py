@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from monopath_server.engine.buffers import Buffer, BufferPool
 from monopath_server.engine.items import EncodedSource, ImageItem, PixelsSource, Provenance, Route
@@ -14,7 +15,7 @@ from monopath_server.engine.store import ContentKey
 from monopath_server.engine.workers import CancelToken
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.decode import decode_into, owned_bytes
-from monopath_server.media.header import ImageHeader, planned_size, probe_header
+from monopath_server.media.header import ImageHeader, OpenedFile, open_header, planned_size, probe_header
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import check_raw_pixels
 from monopath_server.media.prepare import PreparedPixels, ResizeRoute, prepare_image, prepare_raw_pixels
@@ -22,7 +23,10 @@ from monopath_server.processors.digest import config_digest
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.types import ElementType, ImagePlan, Size
 
-__all__ = ["DecodedImage", "ImagePlanner", "PlannedImage", "decode_planned", "plan_item"]
+__all__ = ["DecodedImage", "ImagePlanner", "PlannedImage", "Recall", "decode_planned", "plan_item"]
+
+Recall: TypeAlias = Callable[[ContentKey], ImagePlan | None]
+"""Tells the plan of content that was planned before; None where it is not remembered."""
 
 # Raw pixels of tens of megabytes take as long to hash as to transform; files are hashed within a few milliseconds.
 HASHED_WITH_PLANS_BYTES = 8 * 1024 * 1024
@@ -36,10 +40,12 @@ class PlannedImage:
 
     item: ImageItem
     header: ImageHeader | None
-    """None for raw pixels."""
+    """None for raw pixels, and for a file whose plan was remembered."""
     plan: ImagePlan
     feature_bytes: int
     planning_ns: int
+    opened: OpenedFile
+    """The file, where it was left open."""
     content_sha256: bytes | None = None
     """Of the source's bytes; None as long as nobody has asked for it."""
 
@@ -76,46 +82,54 @@ def plan_item(
     element_type: ElementType,
     limits: ImageLimits,
     max_feature_bytes: int,
-    *,
-    with_digest: bool = False,
+    recall: Callable[[bytes], ImagePlan | None] | None = None,
 ) -> PlannedImage:
     """Read the header, check the limits and the client's digest, and plan. No pixel is decoded.
 
-    `with_digest` hashes small images at once: another turn of a thread would take longer.
+    `recall` tells the plan of content that was planned before, by its SHA-256. Where there is one, small images are
+    hashed at once: another turn of a thread would take longer. A file whose plan is remembered is not opened.
 
     Raises:
         ItemFault: for an image that cannot be read or is over a limit, CONTENT_DIGEST_MISMATCH, FEATURES_TOO_LARGE.
     """
     started_ns = time.perf_counter_ns()
-    header: ImageHeader | None = None
-    match item.source:
-        case EncodedSource(data):
-            header = probe_header(data, limits)
-            size = planned_size(header, config.arithmetic.orientation)
-        case PixelsSource(data, width_px, height_px, pixel_format):
-            check_raw_pixels(width_px, height_px, pixel_format, len(data), limits)
-            size = Size(width_px, height_px)
     content_sha256: bytes | None = None
-    if item.expected_sha256 or (with_digest and len(data) <= HASHED_AT_ONCE_BYTES):
-        content_sha256 = hashlib.sha256(data).digest()
-        if item.expected_sha256 and content_sha256 != item.expected_sha256:
+    plan: ImagePlan | None = None
+    header: ImageHeader | None = None
+    opened = OpenedFile()
+    if recall is not None and item.size_bytes <= HASHED_AT_ONCE_BYTES:
+        content_sha256 = hashlib.sha256(item.source.data).digest()
+        plan = recall(content_sha256)
+    if plan is None:
+        match item.source:
+            case EncodedSource(data):
+                header, opened = open_header(data, limits)
+                size = planned_size(header, config.arithmetic.orientation)
+            case PixelsSource(data, width_px, height_px, pixel_format):
+                check_raw_pixels(width_px, height_px, pixel_format, len(data), limits)
+                size = Size(width_px, height_px)
+        plan = config.plan(size)
+    if item.expected_sha256:
+        content_sha256 = content_sha256 or hashlib.sha256(item.source.data).digest()
+        if content_sha256 != item.expected_sha256:
             raise ItemFault(
                 ItemReason.CONTENT_DIGEST_MISMATCH,
                 f"Expected content of SHA-256 {item.expected_sha256.hex()}, got {content_sha256.hex()}",
                 field="expected_sha256",
             )
-    plan = config.plan(size)
     feature_bytes = plan.feature_bytes(element_type)
     if feature_bytes > max_feature_bytes:
         raise ItemFault(
             ItemReason.FEATURES_TOO_LARGE,
-            f"Expected features of at most {max_feature_bytes} bytes, got {feature_bytes} for {size} pixels",
+            f"Expected features of at most {max_feature_bytes} bytes, "
+            f"got {feature_bytes} for {plan.original_size} pixels",
         )
-    return PlannedImage(item, header, plan, feature_bytes, time.perf_counter_ns() - started_ns, content_sha256)
+    planning_ns = time.perf_counter_ns() - started_ns
+    return PlannedImage(item, header, plan, feature_bytes, planning_ns, opened, content_sha256)
 
 
 def decode_planned(
-    planned: PlannedImage, config: ProcessorConfig, token: CancelToken, buffers: BufferPool
+    planned: PlannedImage, config: ProcessorConfig, token: CancelToken, buffers: BufferPool, limits: ImageLimits
 ) -> DecodedImage:
     """Hash (where it is not done), decode and prepare. Runs in a worker; releases the GIL for most of its time.
 
@@ -133,12 +147,13 @@ def decode_planned(
     try:
         match source:
             case EncodedSource(data):
-                if planned.header is None:
-                    raise TypeError("Expected a header for an encoded image, got none")
-                if pixel_bytes := owned_bytes(planned.header):
+                # The cache has remembered the plan, and has dropped the features since.
+                header = planned.header or probe_header(data, limits)
+                if pixel_bytes := owned_bytes(header):
                     memory = buffers.take(pixel_bytes)
                 orientation = config.arithmetic.orientation
-                loaded = decode_into(data, planned.header, orientation, None if memory is None else memory.array)
+                own_memory = None if memory is None else memory.array
+                loaded = decode_into(data, header, orientation, own_memory, planned.opened.take())
                 token.check()
                 prepared = prepare_image(loaded.image, planned.plan, config, loaded.pixels)
             case PixelsSource(data, _, _, pixel_format):
@@ -160,30 +175,40 @@ class ImagePlanner:
         self._element_type = element_type
         self._resources = resources
 
-    async def plan(self, load: Callable[[], ImageItem], *, with_digest: bool) -> PlannedImage:
+    async def plan(self, load: Callable[[], ImageItem], recall: Recall | None) -> PlannedImage:
         """Plan from the header, before any pixel is decoded. Raises `ItemFault`.
 
-        `load` fetches the image, in the same thread. `with_digest` says that `key` will be asked for.
+        `load` fetches the image, in the same thread.
         """
         limits, max_feature_bytes = self._resources.limits, self._resources.max_feature_bytes
-        return await self._resources.workers.plan(
-            lambda: plan_item(
-                load(), self._config, self._element_type, limits, max_feature_bytes, with_digest=with_digest
+
+        def plan() -> PlannedImage:
+            item = load()
+            return plan_item(
+                item,
+                self._config,
+                self._element_type,
+                limits,
+                max_feature_bytes,
+                None if recall is None else lambda content_sha256: recall(self._key(item, content_sha256)),
             )
-        )
+
+        return await self._resources.workers.plan(plan)
 
     async def key(self, planned: PlannedImage, token: CancelToken) -> tuple[ContentKey, PlannedImage]:
         """What decides the features' bytes, and the image with its digest, so that nobody makes it again."""
         content_sha256 = planned.content_sha256
         if content_sha256 is None:
             content_sha256 = await self._digest(planned.item.source.data, token)
-        match planned.item.source:
+        return self._key(planned.item, content_sha256), replace(planned, content_sha256=content_sha256)
+
+    def _key(self, item: ImageItem, content_sha256: bytes) -> ContentKey:
+        match item.source:
             case EncodedSource():
                 pixel_format, pixel_size = None, None
             case PixelsSource(_, width_px, height_px, pixel_format):
                 pixel_size = Size(width_px, height_px)
-        key = ContentKey(content_sha256, pixel_format, pixel_size, self._config_sha256, self._element_type)
-        return key, replace(planned, content_sha256=content_sha256)
+        return ContentKey(content_sha256, pixel_format, pixel_size, self._config_sha256, self._element_type)
 
     async def _digest(self, data: bytes, token: CancelToken) -> bytes:
         """SHA-256. Of large data in the stream's turn, since plans must not queue behind it."""

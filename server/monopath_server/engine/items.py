@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from monopath_server.engine.rows import Holding
 from monopath_server.media.pixels import PixelFormat
-from monopath_server.processors.types import ResampleKernel
+from monopath_server.processors.types import ImagePlan, ResampleKernel
 
 __all__ = [
     "CacheOutcome",
@@ -105,6 +105,7 @@ class Features:
 
     holding: Holding
     """`pixel_values` in the stream's element type, row-major, little-endian."""
+    plan: ImagePlan
     provenance: Provenance
     timings: Timings
     cache: CacheOutcome = CacheOutcome.BYPASSED

@@ -224,6 +224,7 @@ class LocalEngine:
                 raise
         return Features(
             holding=Holding(rows),
+            plan=work.image_plan,
             provenance=Provenance(self._config_sha256, item.content_sha256, None, Route.CLIENT),
             timings=Timings(
                 planning_ns=work.planning_ns,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monopath_server.engine.buffers import block_bytes
 from monopath_server.engine.items import CacheOutcome, Features, Provenance, Timings
 from monopath_server.engine.rows import Holding, Rows
 from monopath_server.media.pixels import PixelFormat
-from monopath_server.processors.types import ElementType, Size
+from monopath_server.processors.types import ElementType, ImagePlan, Size
 
 __all__ = ["ContentKey", "FeatureStore"]
 
@@ -33,6 +33,7 @@ class ContentKey:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     holding: Holding
+    plan: ImagePlan
     provenance: Provenance
 
     @property
@@ -76,7 +77,13 @@ class FeatureStore:
             if entry is None:
                 return None
             self._entries.move_to_end(key)
-            return Features(entry.holding.share(), entry.provenance, Timings(), CacheOutcome.HIT)
+            return Features(entry.holding.share(), entry.plan, entry.provenance, Timings(), CacheOutcome.HIT)
+
+    def plan_of(self, key: ContentKey) -> ImagePlan | None:
+        """What the stored features are; None where there are none. The entry is no more recently used for it."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry.plan
 
     def put(self, key: ContentKey, features: Features) -> None:
         """Keep a share of features, unless they are larger than the whole store or are there already."""
@@ -89,7 +96,7 @@ class FeatureStore:
             dropped: list[Holding] = []
             while self._stored_bytes + charged_bytes > self._limit_bytes:
                 dropped.append(self._drop(next(iter(self._entries))))
-            self._entries[key] = _Entry(features.holding.share(), features.provenance)
+            self._entries[key] = _Entry(features.holding.share(), features.plan, features.provenance)
             self._stored_bytes += charged_bytes
         _release_all(dropped)
 
@@ -117,7 +124,7 @@ class FeatureStore:
         with self._lock:
             for key, entry in self._entries.items():
                 if entry.holding.rows is rows:
-                    self._entries[key] = _Entry(moved.share(), entry.provenance)
+                    self._entries[key] = replace(entry, holding=moved.share())
                     dropped.append(entry.holding)
                     break
         _release_all(dropped)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from monopath_server.engine.cache import ContentKey, FeatureCache
 from monopath_server.engine.device_rows import Place
-from monopath_server.engine.images import PlannedImage
+from monopath_server.engine.images import PlannedImage, Recall
 from monopath_server.engine.items import CacheOutcome, Features, ImageItem, Timings
 from monopath_server.engine.workers import CancelToken
 from monopath_server.processors.types import ImagePlan
@@ -70,8 +70,11 @@ class ImageEngine(Protocol):
 
     device: str
 
-    async def plan(self, load: Callable[[], ImageItem], *, with_digest: bool) -> PlannedImage:
-        """Plan from the header of what `load` fetches, before any pixel is decoded. Raises `ItemFault`."""
+    async def plan(self, load: Callable[[], ImageItem], recall: Recall | None) -> PlannedImage:
+        """Plan from the header of what `load` fetches, before any pixel is decoded. Raises `ItemFault`.
+
+        `recall` is asked in a worker for the plan of content that was planned before.
+        """
 
     async def key(self, planned: PlannedImage, token: CancelToken) -> tuple[ContentKey, PlannedImage]:
         """What decides the features' bytes, and the image with its digest, so that nobody makes it again."""
@@ -101,7 +104,7 @@ class ImageWork:
         return 0 if self._planned is None else self._planned.pixel_count
 
     async def plan(self) -> ImagePlan:
-        self._planned = await self._engine.plan(self._load, with_digest=self._cache is not None)
+        self._planned = await self._engine.plan(self._load, None if self._cache is None else self._cache.plan_of)
         return self._planned.plan
 
     def _load(self) -> ImageItem:

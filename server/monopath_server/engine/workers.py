@@ -56,6 +56,11 @@ class Workers:
         self._is_closed = False
         self._queue = FairQueue[tuple[Future[Any], Callable[[], Any]]]()
 
+    @property
+    def waiting_count(self) -> int:
+        """Long jobs that no thread has taken up yet."""
+        return len(self._queue)
+
     async def plan(self, job: Callable[[], ResultT]) -> ResultT:
         """Run a short job that owns nothing."""
         return await asyncio.wrap_future(self._planners.submit(job))

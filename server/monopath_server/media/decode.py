@@ -55,19 +55,23 @@ def decode_image(
 
 
 def decode_into(
-    data: bytes, header: ImageHeader, orientation: OrientationPolicy, memory: NDArray[np.uint8] | None
+    data: bytes,
+    header: ImageHeader,
+    orientation: OrientationPolicy,
+    memory: NDArray[np.uint8] | None,
+    opened: Image.Image | None = None,
 ) -> LoadedImage:
     """Decode the first frame of an image whose header was probed before.
 
     No draft mode, no colour management, no conversion: pixels as the file stores them, in `header.mode`. Runs without
     the GIL for most of its time. `memory`, of `owned_bytes(header)`, takes the pixels where the file's decoder can
-    write there; it is the image's until nobody uses it any more.
+    write there; it is the image's until nobody uses it any more. `opened` is the file as `open_header` left it.
 
     Raises:
         ItemFault: IMAGE_DAMAGED for a file that ends early or whose data contradicts itself, OVERLOADED where there is
             no memory for its pixels.
     """
-    image = open_image(data)
+    image = opened or open_image(data)
     pixels: NDArray[np.uint8] | None = None
     try:
         # The mode is checked below: a file that changes it while it is loaded contradicts itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from PIL import ExifTags, Image, UnidentifiedImageError
@@ -15,10 +16,14 @@ from monopath_server.media.png import find_exif_chunk
 from monopath_server.media.webp import read_canvas_size
 from monopath_server.processors.types import OrientationPolicy, Size
 
-__all__ = ["ImageHeader", "planned_size", "probe_header"]
+__all__ = ["ImageHeader", "OpenedFile", "open_header", "planned_size", "probe_header"]
 
 _SIDEWAYS = frozenset((5, 6, 7, 8))
 """EXIF orientations that swap width and height."""
+_LEFT_OPEN = frozenset(("JPEG",))
+"""Formats of which reading the header, EXIF included, changes nothing that decoding looks at."""
+_LARGEST_LEFT_OPEN_BYTES = 1024 * 1024
+"""An opened file keeps copies of its metadata, up to all of it; decoding a larger one takes far longer than opening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,20 @@ class ImageHeader:
     """Size of the decoded image, before any EXIF orientation is applied."""
     exif_orientation: int
     """1 to 8, as in EXIF; 1 where there is none. Always 1 for a TIFF, whose orientation is a part of decoding."""
+
+
+class OpenedFile:
+    """A file whose header was read, to be decoded once: reading it again costs a tenth of a small image."""
+
+    __slots__ = ("_image",)
+
+    def __init__(self, image: Image.Image | None = None) -> None:
+        self._image = image
+
+    def take(self) -> Image.Image | None:
+        """Return the file, which is the caller's from now on; None where there is none, or somebody has taken it."""
+        image, self._image = self._image, None
+        return image
 
 
 def planned_size(header: ImageHeader, orientation: OrientationPolicy) -> Size:
@@ -51,7 +70,16 @@ def planned_size(header: ImageHeader, orientation: OrientationPolicy) -> Size:
 def probe_header(data: bytes, limits: ImageLimits) -> ImageHeader:
     """Read the header of an encoded image and hold it against the limits.
 
-    Nothing larger than the header is allocated.
+    Nothing larger than the header is allocated. Raises as `open_header`.
+    """
+    header, _ = open_header(data, limits)
+    return header
+
+
+def open_header(data: bytes, limits: ImageLimits) -> tuple[ImageHeader, OpenedFile]:
+    """Read the header of an encoded image, and leave the file open where it may be decoded as it is.
+
+    Nothing larger than the header is allocated, and nothing larger than the file is kept.
 
     Raises:
         ItemFault: IMAGE_EMPTY for no bytes, IMAGE_BYTES_EXCEEDED and IMAGE_TOO_LARGE over a limit, IMAGE_UNSUPPORTED
@@ -68,7 +96,9 @@ def probe_header(data: bytes, limits: ImageLimits) -> ImageHeader:
     if canvas_size is not None:
         # Pillow's WebP plugin allocates the canvas when it opens a file, so this one is checked before.
         check_size(canvas_size, limits)
-    with open_image(data) as image:
+    image = open_image(data)
+    stays_open = image.format in _LEFT_OPEN and len(data) <= _LARGEST_LEFT_OPEN_BYTES
+    with contextlib.nullcontext() if stays_open else image:
         stored_size = Size(*image.size)
         check_size(stored_size, limits)
         if image.mode not in KNOWN_MODES:
@@ -77,7 +107,8 @@ def probe_header(data: bytes, limits: ImageLimits) -> ImageHeader:
                 f"Expected a colour mode that can be turned into RGB, got {image.mode}",
             )
         file_format = image.format or ""
-        return ImageHeader(file_format, image.mode, stored_size, _orientation(image, data))
+        header = ImageHeader(file_format, image.mode, stored_size, _orientation(image, data))
+        return header, OpenedFile(image if stays_open else None)
 
 
 def open_image(data: bytes) -> Image.Image:

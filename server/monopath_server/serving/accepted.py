@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from monopath.v1 import error_pb2, event_pb2, local_pb2
+from monopath.v1 import event_pb2, local_pb2
 from monopath_server.delivery.deliveries import Delivery
-from monopath_server.delivery.parts import part_bytes
-from monopath_server.delivery.uploads import SegmentBytes, Uploads
+from monopath_server.delivery.parts import TransportKind, part_bytes, part_transport
+from monopath_server.delivery.uploads import SegmentBytes, UploadedImageWork, Uploads
 from monopath_server.engine.budget import Charge, Load
 from monopath_server.engine.items import Features
 from monopath_server.engine.work import ItemWork
 from monopath_server.engine.workers import CancelToken
 from monopath_server.faults import ItemFault, ItemReason
+from monopath_server.observer import CURRENT_ITEM_ID, Ended, ItemFacts, StreamWatch
 from monopath_server.processors.types import ElementType
 from monopath_server.serving.enums import CACHE_OUTCOMES
 from monopath_server.serving.events import provenance_message, timings_message
@@ -23,7 +25,7 @@ from monopath_server.serving.outbox import Ending, Outbox
 from monopath_server.serving.paths import PathMessages
 from monopath_server.serving.plans import plan_message
 from monopath_server.serving.requests import ItemHeader, feature_bytes
-from monopath_server.serving.status import item_error_message
+from monopath_server.serving.status import as_item_fault, item_error_message
 
 __all__ = ["AcceptedItems"]
 
@@ -38,6 +40,8 @@ class _Item:
     label: str
     charge: Charge
     token: CancelToken
+    facts: ItemFacts | None
+    """For observers, if there are any."""
     work: ItemWork | None = None
     task: asyncio.Task[Features] | None = None
 
@@ -57,6 +61,7 @@ class AcceptedItems(Generic[ResponseT]):
         delivery: Delivery,
         uploads: Uploads | None,
         outbox: Outbox[ResponseT | bytes],
+        watch: StreamWatch,
         make_charge: Callable[[], Charge],
         on_end: Callable[[], None],
     ) -> None:
@@ -66,6 +71,7 @@ class AcceptedItems(Generic[ResponseT]):
         self._delivery = delivery
         self._uploads = uploads
         self._outbox = outbox
+        self._watch = watch
         self._make_charge = make_charge
         self._on_end = on_end
         self._items: dict[int, _Item] = {}
@@ -87,7 +93,16 @@ class AcceptedItems(Generic[ResponseT]):
 
     def accept(self, header: ItemHeader, begin: Callable[[ItemHeader], ItemWork], *, has_room: bool) -> None:
         """Take an item on, under an id that no other item of the stream had."""
-        item = self._items[header.id] = _Item(header.id, header.label, self._make_charge(), CancelToken(id(self)))
+        token = CURRENT_ITEM_ID.set(header.id)  # what is begun here takes it along
+        try:
+            self._accept(header, begin, has_room=has_room)
+        finally:
+            CURRENT_ITEM_ID.reset(token)
+
+    def _accept(self, header: ItemHeader, begin: Callable[[ItemHeader], ItemWork], *, has_room: bool) -> None:
+        facts = self._watch.item(header.id, header.traceparent)
+        item = _Item(header.id, header.label, self._make_charge(), CancelToken(id(self)), facts)
+        self._items[item.id] = item
         self.summary.accepted_count += 1
         self._outbox.expect(item.id)
         try:
@@ -105,7 +120,10 @@ class AcceptedItems(Generic[ResponseT]):
             self._fail(item, error)
             return
         if item.work.input is None:
-            self.summary.received_bytes += item.work.size_bytes
+            is_uploaded = isinstance(item.work, UploadedImageWork)
+            self._count_received(
+                item, item.work.size_bytes, TransportKind.SHARED_MEMORY if is_uploaded else TransportKind.INLINE
+            )
         item.task = asyncio.create_task(self._run(item, item.work))
         item.task.add_done_callback(lambda task: self._end(item, task))
 
@@ -127,10 +145,10 @@ class AcceptedItems(Generic[ResponseT]):
             item.work.input.fail(fault)
             return
         if isinstance(found, SegmentBytes):
-            self.summary.received_bytes += found.length_bytes
+            self._count_received(item, found.length_bytes, TransportKind.SHARED_MEMORY)
             item.work.input.read_from(found.read_into, found.length_bytes)
         else:
-            self.summary.received_bytes += len(found.data)
+            self._count_received(item, len(found.data), TransportKind.INLINE)
             item.work.input.write(found.offset_bytes, found.data)
 
     def end_input(self) -> None:
@@ -150,6 +168,7 @@ class AcceptedItems(Generic[ResponseT]):
         for item in self._items.values():
             item.token.cancel()
             item.charge.release()
+            self._tell_end(item, Ended.ABANDONED)
             if item.task is not None:
                 item.task.cancel()
                 tasks.append(item.task)
@@ -158,6 +177,9 @@ class AcceptedItems(Generic[ResponseT]):
 
     async def _run(self, item: _Item, work: ItemWork) -> Features:
         plan = await work.plan()
+        if item.facts is not None:
+            item.facts.planned_ns = time.perf_counter_ns()
+            item.facts.token_count = plan.token_count
         load = Load(bytes=plan.feature_bytes(self._element_type), pixels=work.pixel_count)
         plan_event = event_pb2.ItemPlan(id=item.id, path=self._path.path, plan=plan_message(plan, self._element_type))
         self._outbox.put_event(self._path.shared("plan", plan_event))
@@ -183,9 +205,17 @@ class AcceptedItems(Generic[ResponseT]):
             self._complete(item, task.result())
 
     def _complete(self, item: _Item, features: Features) -> None:
+        facts = item.facts
+        if facts is not None:
+            facts.made_ns = time.perf_counter_ns()
+            facts.timings = features.timings
+            facts.cache = features.cache
+
         def responses() -> Iterator[ResponseT | bytes]:
             for part in self._delivery.parts(item.id, features.holding):
                 self.summary.sent_bytes += part_bytes(part)
+                if facts is not None:
+                    facts.send(part_bytes(part), part_transport(part))
                 yield self._path.features(item.id, part)
             self.summary.fallback_count = self._delivery.fallback_count
             yield self._path.completion(
@@ -200,25 +230,37 @@ class AcceptedItems(Generic[ResponseT]):
             features.holding.release()
             if was_written:
                 self.summary.completed_count += 1
-                self._forget(item)
+                self._forget(item, Ended.COMPLETED)
 
         self._outbox.put_ending(item.id, Ending(responses(), done))
 
     def _fail(self, item: _Item, error: Exception) -> None:
-        message = item_error_message(item.id, item.label, error)
+        fault = as_item_fault(error)
+        # Not the fault itself goes along: its traceback would hold the image until its error is written.
+        reason, message = fault.reason, item_error_message(item.id, item.label, fault)
 
         def done(was_written: bool) -> None:
             if was_written:
-                if message.reason == error_pb2.ITEM_ERROR_REASON_CANCELLED:
+                if reason is ItemReason.CANCELLED:
                     self.summary.cancelled_count += 1
                 else:
                     self.summary.failed_count += 1
-                self._forget(item)
+                self._forget(item, reason)
 
         self._outbox.put_ending(item.id, Ending(iter((self._path.shared("error", message),)), done))
 
-    def _forget(self, item: _Item) -> None:
+    def _forget(self, item: _Item, ending: Ended | ItemReason) -> None:
         """The item's end is written: it makes room for another one."""
         del self._items[item.id]
         item.charge.release()
+        self._tell_end(item, ending)
         self._on_end()
+
+    def _count_received(self, item: _Item, size_bytes: int, transport: TransportKind) -> None:
+        self.summary.received_bytes += size_bytes
+        if item.facts is not None:
+            item.facts.receive(size_bytes, transport)
+
+    def _tell_end(self, item: _Item, ending: Ended | ItemReason) -> None:
+        if item.facts is not None:
+            self._watch.item_ended(item.facts, ending)

@@ -72,6 +72,8 @@ class OutputSettings:
     as_sent: bool
     chunk_bytes: int
     bypass_cache: bool
+    groups_responses: bool
+    """What is there at the same time may come in one message."""
     transport: Transport
 
 
@@ -122,6 +124,7 @@ def output_settings(message: config_pb2.OutputConfig, prefix: str, default_chunk
         as_sent=message.order == config_pb2.RESULT_ORDER_AS_SENT,
         chunk_bytes=chunk_bytes,
         bypass_cache=message.bypass_cache,
+        groups_responses=message.group_responses,
         transport=transport,
     )
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
-from google.protobuf.message import Message
 
 from monopath.v1 import service_pb2, service_pb2_grpc
+from monopath_server.serving.groups import serialized
 
 __all__ = ["preprocessing_handlers"]
 
@@ -27,10 +27,6 @@ def preprocessing_handlers(servicer: service_pb2_grpc.PreprocessingServiceServic
         handlers[method.name] = make(
             getattr(servicer, method.name),
             request_deserializer=getattr(service_pb2, method.input_type.name).FromString,
-            response_serializer=_serialize,
+            response_serializer=serialized,
         )
     return grpc.method_handlers_generic_handler(service.full_name, handlers)
-
-
-def _serialize(response: Message | bytes) -> bytes:
-    return response if isinstance(response, bytes) else response.SerializeToString()

@@ -23,11 +23,14 @@ class Health(health.aio.HealthServicer):  # type: ignore[misc]  # the package sh
 
     def __init__(self) -> None:
         super().__init__()
+        self.is_ready = False
+        """New streams are welcome. Safe to read in every thread."""
         self._watches_end = False
         self._changed = asyncio.Event()
 
     async def set_ready(self, is_ready: bool) -> None:
         """Say whether new streams are welcome."""
+        self.is_ready = is_ready
         status = health_pb2.HealthCheckResponse.SERVING if is_ready else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in READINESS_NAMES:
             await self.set(name, status)

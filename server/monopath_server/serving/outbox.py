@@ -74,7 +74,7 @@ class Outbox(Generic[ResponseT]):
 
     async def __anext__(self) -> ResponseT:
         while True:
-            response = self._take()
+            response = self.take()
             if response is not None:
                 return response
             if self._is_closed:
@@ -82,7 +82,8 @@ class Outbox(Generic[ResponseT]):
             self._changed.clear()
             await self._changed.wait()
 
-    def _take(self) -> ResponseT | None:
+    def take(self) -> ResponseT | None:
+        """The next message; None where there is none yet."""
         if self._events:
             return self._events.popleft()
         while self._sending:

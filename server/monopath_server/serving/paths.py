@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from monopath.v1 import deferred_cpu_pb2, deferred_cuda_pb2, event_pb2, local_pb2, location_pb2, path_pb2, service_pb2
 from monopath_server.delivery.parts import Chunk, DevicePart, Part, SegmentPart
-from monopath_server.serving.wire import ChunkWriter
+from monopath_server.serving.wire import ChunkWriter, GroupWriter
 
 __all__ = ["DEFERRED_CPU", "DEFERRED_CUDA", "LOCAL", "PathMessages"]
 
@@ -27,7 +27,18 @@ class PathMessages(Generic[ResponseT]):
     _features: Callable[..., Message]
     _completion: Callable[..., Message]
     _chunks: ChunkWriter
+    _groups: GroupWriter
     _has_cache: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the path, without the contract's prefix."""
+        return path_pb2.PreprocessingPath.Name(self.path).removeprefix("PREPROCESSING_PATH_")
+
+    @property
+    def method(self) -> str:
+        """Name of the path's method."""
+        return self._response.__name__.removesuffix("Response")
 
     def shared(self, arm: SharedArm, message: Message) -> ResponseT:
         """A response with a message that all paths share."""
@@ -45,6 +56,10 @@ class PathMessages(Generic[ResponseT]):
             case DevicePart():
                 memory = location_pb2.CudaIpcHandle(**asdict(part))
                 return self._response(features=self._features(id=item_id, cuda_ipc=memory))
+
+    def group(self, responses: Sequence[bytes]) -> bytes:
+        """Serialised responses in one, serialised as well."""
+        return self._groups.write(responses)
 
     def completion(
         self,
@@ -67,6 +82,7 @@ LOCAL = PathMessages(
     local_pb2.LocalFeatures,
     local_pb2.LocalCompletion,
     ChunkWriter(service_pb2.StreamLocalResponse.DESCRIPTOR),
+    GroupWriter(service_pb2.StreamLocalResponse.DESCRIPTOR),
     _has_cache=False,
 )
 DEFERRED_CUDA = PathMessages(
@@ -75,6 +91,7 @@ DEFERRED_CUDA = PathMessages(
     deferred_cuda_pb2.DeferredCudaFeatures,
     deferred_cuda_pb2.DeferredCudaCompletion,
     ChunkWriter(service_pb2.StreamDeferredCudaResponse.DESCRIPTOR),
+    GroupWriter(service_pb2.StreamDeferredCudaResponse.DESCRIPTOR),
     _has_cache=True,
 )
 DEFERRED_CPU = PathMessages(
@@ -83,5 +100,6 @@ DEFERRED_CPU = PathMessages(
     deferred_cpu_pb2.DeferredCpuFeatures,
     deferred_cpu_pb2.DeferredCpuCompletion,
     ChunkWriter(service_pb2.StreamDeferredCpuResponse.DESCRIPTOR),
+    GroupWriter(service_pb2.StreamDeferredCpuResponse.DESCRIPTOR),
     _has_cache=True,
 )

@@ -71,7 +71,7 @@ def _violations(message: Message, prefix: str, outer: FieldRules) -> Iterator[Co
             case _Kind.NUMBER:
                 yield from _range(path, value, field.rules, outer)
             case _Kind.BOOL:
-                pass
+                raise AssertionError("Expected a field that something is demanded of, got a bool")
 
 
 @functools.cache
@@ -86,7 +86,19 @@ def _fields(descriptor: Descriptor) -> tuple[_Field, ...]:
             enum_names={value.number: value.name for value in field.enum_type.values} if field.enum_type else {},
         )
         for field in descriptor.fields
+        if _is_held_to_anything(field)
     )
+
+
+def _is_held_to_anything(field: FieldDescriptor) -> bool:
+    """Items are many, and most of their fields may have any value. A number may be held to its message's rules."""
+    kind = _kind(field)
+    if kind is _Kind.BOOL:
+        return False
+    has_rules = field.GetOptions().HasExtension(rules)
+    if kind is _Kind.REPEATED:
+        return has_rules or field.message_type is not None
+    return has_rules or kind is not _Kind.BYTES
 
 
 def _kind(field: FieldDescriptor) -> _Kind:

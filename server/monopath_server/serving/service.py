@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -15,9 +17,11 @@ from monopath.v1 import event_pb2, service_pb2, service_pb2_grpc
 from monopath_server.engine.budget import Budget, Load
 from monopath_server.engine.engines import Engines
 from monopath_server.faults import StreamFault, StreamReason
+from monopath_server.observer import CURRENT_STREAM, Ended, Observer, StreamFacts, StreamWatch
 from monopath_server.serving.capabilities import capabilities
 from monopath_server.serving.openings import Openings
 from monopath_server.serving.paths import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, PathMessages
+from monopath_server.serving.peers import Peers
 from monopath_server.serving.planning import plan_images
 from monopath_server.serving.requests import Request
 from monopath_server.serving.session import Opener, StreamSession
@@ -43,15 +47,28 @@ DeferredCpuContext = grpc.aio.ServicerContext[
 class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
     """Serves the contract's service, and knows the live streams."""
 
-    def __init__(self, settings: Settings, engines: Engines) -> None:
+    def __init__(self, settings: Settings, engines: Engines, observer: Observer | None = None) -> None:
         self._settings = settings
+        self._observer = observer or Observer()
+        self._stream_ids = itertools.count(1)
         self._engines = engines
         self._openings = Openings(settings, engines)
+        self._peers = Peers(settings.security)
         self._sessions: set[StreamSession[Any]] = set()
         self._all_left = asyncio.Event()
         self._all_left.set()
         self._is_draining = False
         self._budget = Budget(Load(settings.max_process_items, settings.max_process_bytes, settings.max_process_pixels))
+
+    @property
+    def unfinished(self) -> Load:
+        """Items without an end, on all streams. Safe to read in every thread."""
+        return self._budget.used
+
+    @property
+    def open_streams(self) -> Counter[str]:
+        """Streams by the names of their paths. Safe to read in every thread."""
+        return Counter(session.path_name for session in tuple(self._sessions))
 
     # The handlers write through the context instead of yielding: a generator that is cancelled while gRPC writes would
     # be closed late, by the garbage collector, and with it the stream's buffers. The generated base class knows only
@@ -122,25 +139,51 @@ class PreprocessingServicer(service_pb2_grpc.PreprocessingServiceServicer):
         requests: AsyncIterator[Request],
         context: grpc.aio.ServicerContext[RequestT, ResponseT],
     ) -> None:
-        if self._is_draining:
-            # At once, before any header: gRPC then knows that nothing was processed, and may try another replica.
-            await _abort(context, StreamFault(StreamReason.DRAINING, "The server is stopping"))
-        if len(self._sessions) >= self._settings.max_streams:
-            message = f"Expected at most {self._settings.max_streams} streams at the same time, got one more"
-            await _abort(context, StreamFault(StreamReason.OVERLOADED, message))
-        # gRPC's types know only messages; the handlers take serialised ones as well.
-        write = cast("Callable[[ResponseT | bytes], Awaitable[None]]", context.write)
-        session = StreamSession(path, opener, aiter(requests), write, self._settings, self._budget)
+        stream = StreamFacts(next(self._stream_ids), path.method, path.name, context.peer())
+        CURRENT_STREAM.set(stream)
+        watch = StreamWatch(self._observer, stream)
+        with contextlib.ExitStack() as leaving:
+            leaving.callback(watch.ended)
+            try:
+                self._check_welcome()
+                peer = self._peers.enter(context)
+                leaving.callback(self._peers.leave, peer)
+                # gRPC's types know only messages; the handlers take serialised ones as well.
+                write = cast("Callable[[ResponseT | bytes], Awaitable[None]]", context.write)
+                budgets = (peer.budget, self._budget)
+                session = StreamSession(path, opener, aiter(requests), write, self._settings, budgets, watch)
+                self._list(session)
+                leaving.callback(self._unlist, session)
+                await session.run()
+                stream.ending = Ended.COMPLETED
+            except Exception as error:
+                await _fail(stream, context, as_stream_fault(error))
+
+    def _list(self, session: StreamSession[Any]) -> None:
         self._sessions.add(session)
         self._all_left.clear()
-        try:
-            await session.run()
-        except Exception as error:
-            await _abort(context, as_stream_fault(error))
-        finally:
-            self._sessions.discard(session)
-            if not self._sessions:
-                self._all_left.set()
+
+    def _unlist(self, session: StreamSession[Any]) -> None:
+        self._sessions.discard(session)
+        if not self._sessions:
+            self._all_left.set()
+
+    def _check_welcome(self) -> None:
+        """Whether another stream may begin. A refusal goes out at once, before any header: gRPC then knows that nothing
+        was processed, and may try another replica."""
+        if self._is_draining:
+            raise StreamFault(StreamReason.DRAINING, "The server is stopping")
+        if len(self._sessions) >= self._settings.max_streams:
+            message = f"Expected at most {self._settings.max_streams} streams at the same time, got one more"
+            raise StreamFault(StreamReason.OVERLOADED, message)
+
+
+async def _fail(
+    stream: StreamFacts, context: grpc.aio.ServicerContext[RequestT, ResponseT], fault: StreamFault
+) -> NoReturn:
+    # A function of its own: a fault that its own traceback's frames hold is freed by the garbage collector alone.
+    stream.ending = fault.reason
+    await _abort(context, fault)
 
 
 async def _abort(context: grpc.aio.ServicerContext[RequestT, ResponseT], fault: StreamFault) -> NoReturn:

@@ -15,9 +15,11 @@ from monopath_server.delivery.uploads import Uploads
 from monopath_server.engine.budget import Budget, Charge, Load
 from monopath_server.engine.work import ItemWork
 from monopath_server.faults import StreamFault, StreamReason
+from monopath_server.observer import StreamWatch
 from monopath_server.serving.accepted import AcceptedItems
 from monopath_server.serving.configs import OutputSettings, ResolvedProcessor
 from monopath_server.serving.events import ready_message
+from monopath_server.serving.groups import Grouped
 from monopath_server.serving.outbox import Outbox
 from monopath_server.serving.paths import PathMessages
 from monopath_server.serving.requests import Config, ItemHeader, Request, payload_of
@@ -65,9 +67,12 @@ class StreamSession(Generic[ResponseT]):
         requests: AsyncIterator[Request],
         write: Callable[[ResponseT | bytes], Awaitable[None]],
         settings: Settings,
-        process_budget: Budget,
+        shared_budgets: tuple[Budget, ...],
+        watch: StreamWatch,
     ) -> None:
+        """`shared_budgets` are those of the client and of the process."""
         self._path = path
+        self._watch = watch
         self._opener = opener
         self._requests = requests
         self._write_response = write
@@ -75,13 +80,18 @@ class StreamSession(Generic[ResponseT]):
         self._budget = Budget(
             Load(settings.max_unfinished_items, settings.max_unfinished_bytes, settings.max_unfinished_pixels)
         )
-        self._process_budget = process_budget
+        self._shared_budgets = shared_budgets
         self._last_id = 0
         self._last_heard = time.monotonic()
         self._input_is_over = False
         self._fault: StreamFault | None = None
         self._outbox: Outbox[ResponseT | bytes] | None = None
         self._goaway_reason: event_pb2.GoawayReason.ValueType = event_pb2.GOAWAY_REASON_UNSPECIFIED
+
+    @property
+    def path_name(self) -> str:
+        """Name of the path, without the contract's prefix."""
+        return self._path.name
 
     async def run(self) -> None:
         """Serve the stream until its good end.
@@ -95,6 +105,7 @@ class StreamSession(Generic[ResponseT]):
             self._path.path, opened.processor, opened.output, opened.device, opened.offer, self._settings
         )
         outbox.put_event(self._path.shared("ready", ready))
+        self._watch.opened(opened.delivery.transport)
         if self._goaway_reason != event_pb2.GOAWAY_REASON_UNSPECIFIED:
             self.go_away(self._goaway_reason)
         items = AcceptedItems(
@@ -103,7 +114,8 @@ class StreamSession(Generic[ResponseT]):
             opened.delivery,
             opened.uploads,
             outbox,
-            lambda: Charge(self._budget, self._process_budget),
+            self._watch,
+            lambda: Charge(self._budget, self._shared_budgets),
             lambda: self._close_if_over(items, outbox),
         )
         reader = asyncio.create_task(self._read_items(opened, items, outbox))
@@ -112,7 +124,7 @@ class StreamSession(Generic[ResponseT]):
             asyncio.create_task(self._watch_age()),
         ]
         try:
-            async for response in outbox:
+            async for response in self._responses(outbox, opened.output):
                 await self._write(response)
             await asyncio.gather(reader, return_exceptions=True)
         finally:
@@ -133,6 +145,7 @@ class StreamSession(Generic[ResponseT]):
         self._goaway_reason = reason
         if self._outbox is not None and not self._input_is_over:
             self._outbox.put_event(self._path.shared("goaway", event_pb2.Goaway(reason=reason)))
+            self._watch.goaway_sent(event_pb2.GoawayReason.Name(reason).removeprefix("GOAWAY_REASON_"))
 
     async def _open(self) -> OpenedPath:
         try:
@@ -186,6 +199,9 @@ class StreamSession(Generic[ResponseT]):
             self._break(as_stream_fault(error), items, outbox)
             await self._discard_input()
         self._end_input(items, outbox)
+
+    def _responses(self, outbox: Outbox[ResponseT | bytes], output: OutputSettings) -> AsyncIterator[ResponseT | bytes]:
+        return Grouped(outbox, self._path.group) if output.groups_responses else outbox
 
     def _handle(self, request: Request, opened: OpenedPath, items: AcceptedItems[ResponseT], *, has_room: bool) -> None:
         payload = payload_of(request)

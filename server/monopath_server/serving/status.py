@@ -60,9 +60,8 @@ def as_item_fault(error: Exception) -> ItemFault:
             return ItemFault(ItemReason.INTERNAL, "Internal error; the server's log has the details")
 
 
-def item_error_message(item_id: int, label: str, error: Exception) -> error_pb2.ItemError:
+def item_error_message(item_id: int, label: str, fault: ItemFault) -> error_pb2.ItemError:
     """The error event of an item."""
-    fault = as_item_fault(error)
     return error_pb2.ItemError(
         id=item_id,
         label=label,

@@ -62,12 +62,11 @@ class Transports:
         if memory is None:
             raise _unavailable(f"shared_memory: {engines.shared_memory_missing}")
         await asyncio.to_thread(memory.check_client, transport.probe)
-        leases = Leases(self._settings.lease_timeout_seconds, engines.count_lease)
         delivery = SegmentDelivery(
             memory.pool,
             engines.buffers,
             engines.workers,
-            leases,
+            self._leases(),
             chunk_bytes=chunk_bytes,
             on_moved=self._engines.move_cached,
             # A client that died left segments of its own.
@@ -82,14 +81,17 @@ class Transports:
         reason = check_client(transport.boot_id, transport.pid_namespace, transport.device_uuids, device_uuid)
         if reason:
             raise _unavailable(f"cuda_ipc: {reason}")
-        leases = Leases(self._settings.lease_timeout_seconds, self._engines.count_lease)
-        delivery = DeviceDelivery(pool, self._engines.buffers, leases, chunk_bytes=chunk_bytes)
+        delivery = DeviceDelivery(pool, self._engines.buffers, self._leases(), chunk_bytes=chunk_bytes)
         offer = event_pb2.CudaIpcOffer(
             probe=location_pb2.CudaIpcHandle(**asdict(pool.probe.part)),
             nonce=pool.probe.nonce,
             lease_timeout=self._lease_timeout(),
         )
         return OpenedTransport(delivery, None, offer)
+
+    def _leases(self) -> Leases:
+        engines = self._engines
+        return Leases(self._settings.lease_timeout_seconds, engines.count_lease, engines.count_lease_timeout)
 
     def _lease_timeout(self) -> duration_pb2.Duration:
         timeout = duration_pb2.Duration()

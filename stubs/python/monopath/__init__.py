@@ -14,8 +14,10 @@
 
 from __future__ import annotations
 
+from monopath._access import Tls
 from monopath._arguments import CallMetadata, PlanArguments, ProcessorArguments, StreamArguments
 from monopath._async_client import AsyncClient
+from monopath._async_fleet import AsyncFleet
 from monopath._async_stream import AsyncStream
 from monopath._capabilities import Availability, Capabilities, Device, Preset
 from monopath._client import Client
@@ -35,6 +37,7 @@ from monopath._enums import (
 from monopath._errors import (
     CallError,
     ConnectionFailed,
+    CredentialsRefused,
     DeadlineExceeded,
     FieldViolation,
     ItemAttemptsExhausted,
@@ -47,6 +50,7 @@ from monopath._errors import (
     StreamMoved,
     StreamRefused,
 )
+from monopath._fleet import Fleet
 from monopath._images import Image, ImageInput, Item, LocalFeatures, RawImage
 from monopath._messages import InputT
 from monopath._paths import AnyPath, DeferredCpu, DeferredCuda, Local, PathT, PreprocessingPath
@@ -84,6 +88,7 @@ __all__ = [
     "Alpha",
     "AnyPath",
     "AsyncClient",
+    "AsyncFleet",
     "AsyncStream",
     "Availability",
     "CacheOutcome",
@@ -93,6 +98,7 @@ __all__ = [
     "Client",
     "Config",
     "ConnectionFailed",
+    "CredentialsRefused",
     "Crop",
     "DataType",
     "DeadlineExceeded",
@@ -105,6 +111,7 @@ __all__ = [
     "FeatureBatch",
     "FieldViolation",
     "FixedSizeConfig",
+    "Fleet",
     "GlmNextConfig",
     "GlmVlConfig",
     "GridThw",
@@ -157,6 +164,7 @@ __all__ = [
     "StreamRefused",
     "Summary",
     "TileGrid",
+    "Tls",
     "Transport",
     "concatenate",
 ]

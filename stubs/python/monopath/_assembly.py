@@ -44,7 +44,7 @@ class FeatureAssembly:
         self._buffer: np.ndarray[tuple[int], np.dtype[np.uint8]] | None = None
         self._features: Features | None = None
 
-    def add(self, offset_bytes: int, data: bytes) -> None:
+    def add(self, offset_bytes: int, data: bytes | memoryview) -> None:
         """Take the next chunk, or raise ProtocolError where it is not the next one or goes past the end."""
         if self._features is not None:
             raise ProtocolError("Expected no chunk of features that came by handle, got one")

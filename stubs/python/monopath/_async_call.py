@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
-from monopath._messages import AnyRequest, AnyResponse
+from monopath._messages import AnyRequest
+from monopath._reading import Received
 from monopath._writing import WritingSide
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ __all__ = ["AsyncCall", "StartAsyncCall"]
 class _StreamStreamCall(Protocol):
     """What is used of gRPC's call object."""
 
-    def __aiter__(self) -> AsyncIterator[AnyResponse]: ...
+    def __aiter__(self) -> AsyncIterator[Received]: ...
 
     def write(self, request: AnyRequest) -> Coroutine[Any, Any, None]: ...
 
@@ -49,7 +50,7 @@ class AsyncCall(WritingSide):
         self._responses = aiter(self._call)
         self._writing = asyncio.create_task(self._write_all())
 
-    async def read(self) -> AnyResponse | None:
+    async def read(self) -> Received | None:
         """Wait for a response. None at the end with the status OK. Raises grpc.RpcError at any other end.
 
         gRPC ends the whole call where a task is cancelled in here.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 import grpc
 import grpc.aio
 
+from monopath._access import Access, Tls
 from monopath._arguments import PlanArguments, StreamArguments, opening, plan_request_of
 from monopath._async_stream import AsyncStream
 from monopath._capabilities import Capabilities, capabilities
@@ -18,6 +18,7 @@ from monopath._client_memory import ClientMemory
 from monopath._messages import DEFERRED_CPU, DEFERRED_CUDA, LOCAL, InputT, PathAdapter
 from monopath._paths import DeferredCpu, DeferredCuda, Local, PathT
 from monopath._planning import PlanReply, SizeInput, plan_reply
+from monopath._reading import stream_method
 from monopath._status import Phase, error_of_status
 from monopath.v1 import service_pb2, service_pb2_grpc
 
@@ -44,7 +45,8 @@ class AsyncClient:
         self,
         target: Target,
         *,
-        credentials: grpc.ChannelCredentials | None = None,
+        credentials: Tls | grpc.ChannelCredentials | None = None,
+        token: str | Path | None = None,
         options: Sequence[ChannelOption] = (),
         wait_for_ready: bool = False,
         check_health: bool | None = None,
@@ -59,18 +61,23 @@ class AsyncClient:
         several addresses. `shared_memory_directory` is where streams with the transport "shared_memory" meet their
         server; None: /dev/shm. `cuda_driver` replaces NVIDIA's for those with the transport "cuda_ipc".
 
-        Raises ValueError for several addresses that cannot go together.
+        `token` is sent with every call, as a bearer token; a file's is read again for each. Without TLS it goes to this
+        host only: to a unix socket or a loopback address.
+
+        Raises ValueError for several addresses that cannot go together, and for credentials or a token that cannot be
+        used; OSError for a file of theirs that cannot be read.
         """
         name = channel_target(target)
+        self._access = Access(target, credentials, token)
         all_options = channel_options(
-            options,
+            (*self._access.options, *options),
             check_health=names_replicas(target) if check_health is None else check_health,
             wait_for_ready=wait_for_ready,
         )
         self._channel = (
             grpc.aio.insecure_channel(name, options=all_options)
-            if credentials is None
-            else grpc.aio.secure_channel(name, credentials, options=all_options)
+            if self._access.credentials is None
+            else grpc.aio.secure_channel(name, self._access.credentials, options=all_options)
         )
         self._stub = service_pb2_grpc.PreprocessingServiceStub(self._channel)
         self._memory = ClientMemory(shared_memory_directory, cuda_driver)
@@ -97,7 +104,7 @@ class AsyncClient:
         Raises TypeError or ValueError for arguments that cannot be; opening it raises StreamRefused for a config that
         the server refuses.
         """
-        return self._stream(DEFERRED_CPU, self._stub.StreamDeferredCpu, arguments)
+        return self._stream(DEFERRED_CPU, stream_method(self._channel, "StreamDeferredCpu"), arguments)
 
     def deferred_cuda(
         self, *, device_uuid: str = "", **arguments: Unpack[StreamArguments]
@@ -107,14 +114,15 @@ class AsyncClient:
         `device_uuid` is the GPU, as `capabilities` lists it; "" leaves the choice to the server. Raises as
         `deferred_cpu` does; a server without a GPU refuses the stream with the reason DEVICE_UNAVAILABLE.
         """
-        return self._stream(DEFERRED_CUDA, self._stub.StreamDeferredCuda, arguments, device_uuid=device_uuid)
+        method = stream_method(self._channel, "StreamDeferredCuda")
+        return self._stream(DEFERRED_CUDA, method, arguments, device_uuid=device_uuid)
 
     def local(self, **arguments: Unpack[StreamArguments]) -> AsyncStream[Local, LocalFeatures]:
         """Return a stream of finished features that the server checks and converts. See `StreamArguments`.
 
         Raises as `deferred_cpu` does.
         """
-        return self._stream(LOCAL, self._stub.StreamLocal, arguments)
+        return self._stream(LOCAL, stream_method(self._channel, "StreamLocal"), arguments)
 
     async def plan(self, sizes: Iterable[SizeInput], **arguments: Unpack[PlanArguments]) -> PlanReply:
         """Return geometry, token counts and encoder ranks of images from their sizes alone. See `PlanArguments`.
@@ -124,7 +132,7 @@ class AsyncClient:
         """
         request, timeout_seconds, metadata = plan_request_of(sizes, arguments)
         try:
-            response = await self._stub.Plan(request, timeout=timeout_seconds, metadata=metadata)
+            response = await self._stub.Plan(request, timeout=timeout_seconds, metadata=self._access.metadata(metadata))
         except grpc.RpcError as error:
             raise error_of_status(error, Phase.UNARY) from error
         return plan_reply(response, size_count=len(request.images))
@@ -137,7 +145,7 @@ class AsyncClient:
             response = await self._stub.GetCapabilities(
                 service_pb2.GetCapabilitiesRequest(),
                 timeout=timeout_seconds,
-                metadata=tuple(metadata),
+                metadata=self._access.metadata(metadata),
             )
         except grpc.RpcError as error:
             raise error_of_status(error, Phase.UNARY) from error
@@ -152,10 +160,7 @@ class AsyncClient:
         device_uuid: str = "",
     ) -> AsyncStream[PathT, InputT]:
         # The adapter makes the requests of its own method only; the union over all paths is where that is not visible.
-        start = functools.partial(
-            cast("StartAsyncCall", method),
-            metadata=tuple(arguments.get("metadata", ())),
-        )
+        start = self._access.starting(cast("StartAsyncCall", method), arguments.get("metadata", ()))
         stream = AsyncStream(opening(adapter, arguments, self._memory.new_carrier, device_uuid=device_uuid), start)
         self._streams.add(stream)
         return stream

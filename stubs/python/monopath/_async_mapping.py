@@ -14,10 +14,9 @@ from monopath._mapping_core import MappingCore
 from monopath._messages import InputT, Outgoing
 from monopath._paths import PathT
 from monopath._results import PlanEvent, Result
-from monopath._resume import Resume
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 
     from monopath._core import StreamCore
     from monopath._session import Event
@@ -31,11 +30,20 @@ class AsyncMapping(Generic[PathT, InputT]):
     """One `map`. Each of its streams is read by a task, which stops where the caller does not take what is there."""
 
     def __init__(
-        self, link: AsyncLink[PathT, InputT], resume: Resume, *, stream_count: int, close_grace_seconds: float
+        self,
+        links: Sequence[AsyncLink[PathT, InputT]],
+        core: MappingCore[PathT, InputT],
+        *,
+        close_grace_seconds: float,
+        keeps_first: bool = True,
     ) -> None:
-        """`link` is the caller's stream; further ones live as long as the mapping."""
-        self._links = [link, *(link.sibling() for _ in range(stream_count - 1))]
-        self._core: MappingCore[PathT] = MappingCore([one.core for one in self._links], resume)
+        """`links` carry the core's lanes, and live as long as the mapping.
+
+        With `keeps_first` the first is the caller's stream, and stays open.
+        """
+        self._links = links
+        self._own_links = links[1:] if keeps_first else links
+        self._core = core
         self._close_grace_seconds = close_grace_seconds
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
@@ -79,7 +87,7 @@ class AsyncMapping(Generic[PathT, InputT]):
         finally:
             await self._end_tasks()
             if complete:
-                await self._finish_siblings()
+                await self._finish_own()
             await self._leave()
             await source.aclose()
 
@@ -107,7 +115,7 @@ class AsyncMapping(Generic[PathT, InputT]):
 
     async def _take(self, source: AsyncIterator[InputT]) -> Outgoing | None:
         async for image in source:
-            return await load_outgoing(self._links[0].core, image)
+            return await load_outgoing(self._core.leader, image)
         return None
 
     def _send(self) -> None:
@@ -138,6 +146,7 @@ class AsyncMapping(Generic[PathT, InputT]):
         try:
             if core.ended:
                 await link.open()
+                self._core.opened(lane)
             else:
                 await link.advance(core.news_after_now())
         except MonopathError as error:
@@ -146,12 +155,11 @@ class AsyncMapping(Generic[PathT, InputT]):
         self._send()
         self._notify()
 
-    async def _finish_siblings(self) -> None:
-        """Bring the further streams to their good end. One that is lost by now has taken nothing with it."""
-        links = self._links[1:]
-        for link in links:
+    async def _finish_own(self) -> None:
+        """Bring the mapping's own streams to their good end. One that is lost by now has taken nothing with it."""
+        for link in self._own_links:
             link.half_close()
-        opened = [link for link in links if link.core.opened and not link.core.ended]
+        opened = [link for link in self._own_links if link.core.opened and not link.core.ended]
         finishing = (link.finish_within(self._close_grace_seconds) for link in opened)
         ends = await asyncio.gather(*finishing, return_exceptions=True)
         for end in ends:
@@ -161,9 +169,12 @@ class AsyncMapping(Generic[PathT, InputT]):
     async def _leave(self) -> None:
         """Leave the caller's stream open, with what is still to come of it cancelled, and nothing else behind."""
         first = self._links[0]
-        for link in self._links[1:]:
+        for link in self._own_links:
             await link.close()
-            first.core.add_summary(link.core.summary)
+            if link is not first:
+                first.core.add_summary(link.core.summary)
+        if first in self._own_links:
+            return
         first.write(first.core.abandon(self._core.unfinished_ids))
         if not first.core.opened and not first.core.ended and not first.core.closed:
             # It was left while it was being opened again.

@@ -10,6 +10,7 @@ from monopath._async_call import StartAsyncCall
 from monopath._async_link import AsyncLink
 from monopath._async_mapping import AsyncMapping, load_outgoing
 from monopath._core import StreamCore
+from monopath._mapping_core import MappingCore
 from monopath._messages import AnyRequest, InputT, Outgoing
 from monopath._opening import Opening, Room
 from monopath._paths import PathT
@@ -95,9 +96,9 @@ class AsyncStream(Generic[PathT, InputT]):
         if streams < 1:
             raise ValueError(f"Expected at least 1 stream, got {streams}")
         self._core.check_mappable()
-        mapping = AsyncMapping(
-            self._link, resume or Resume(), stream_count=streams, close_grace_seconds=CLOSE_GRACE_SECONDS
-        )
+        links = [self._link, *(self._link.sibling() for _ in range(streams - 1))]
+        core = MappingCore([link.core for link in links], resume or Resume())
+        mapping = AsyncMapping(links, core, close_grace_seconds=CLOSE_GRACE_SECONDS)
         self._mappings.add(mapping)
         async with contextlib.aclosing(mapping.run(images, on_plan)) as results:
             async for result in results:
@@ -152,6 +153,11 @@ class AsyncStream(Generic[PathT, InputT]):
         # Even where the loop over `map` was left and nobody closed its iterator.
         for mapping in list(self._mappings):
             await mapping.close()
+
+    def _lend(self) -> AsyncLink[PathT, InputT]:
+        """Return a link that opens streams as this one says; for a fleet, whose mapping is ended with this one."""
+        self._core.check_not_closed()
+        return self._link.sibling()
 
     async def _send_if_room(self, outgoing: Outgoing) -> int | None:
         match self._core.room(outgoing):

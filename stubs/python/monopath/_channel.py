@@ -16,12 +16,13 @@ __all__ = ["ChannelOption", "Target", "channel_options", "channel_target", "name
 
 ChannelOption: TypeAlias = tuple[str, str | int]
 Target: TypeAlias = str | Sequence[str]
-"""A gRPC name ("host:port", "unix:/path", "dns:///name:port"), or several addresses "ip:port" of one family."""
+"""A gRPC name ("host:port", "unix:/path", "dns:///name:port"), or several addresses, "ip:port" or "unix:/path"."""
 
 _MAX_CHUNK_BYTES = 1 << 20
 _RECEIVE_SLACK_BYTES = 1 << 16
 _KEEPALIVE_TIME_MS = 20_000
 _PING_TIMEOUT_MS = 5_000
+_MAX_RECONNECT_BACKOFF_MS = 5_000
 _SERVICE_NAME = service_pb2.DESCRIPTOR.services_by_name["PreprocessingService"].full_name
 
 
@@ -34,10 +35,11 @@ def channel_target(target: Target) -> str:
     families = {_family(address) for address in target}
     if len(families) != 1 or None in families:
         raise ValueError(
-            f"Expected several addresses as ip:port, all of IPv4 or all of IPv6, got {list(target)}; "
+            f"Expected several addresses as ip:port, all of IPv4 or all of IPv6, or unix:/path, got {list(target)}; "
             'give names that a name server knows as "dns:///name:port"'
         )
-    return f"{families.pop()}:{','.join(target)}"
+    family = families.pop()
+    return f"{family}:{','.join(address.removeprefix('unix:') for address in target)}"
 
 
 def names_replicas(target: Target) -> bool:
@@ -73,6 +75,8 @@ def channel_options(
         "grpc.keepalive_time_ms": _KEEPALIVE_TIME_MS,
         "grpc.http2.ping_timeout_ms": _PING_TIMEOUT_MS,
         "grpc.http2.max_pings_without_data": 0,
+        # By default gRPC waits up to two minutes before it looks for a server again that was away for long.
+        "grpc.max_reconnect_backoff_ms": _MAX_RECONNECT_BACKOFF_MS,
         # Two clients in one process get two connections: one connection is at most one server core.
         "grpc.use_local_subchannel_pool": 1,
         "grpc.enable_retries": 0,
@@ -83,6 +87,8 @@ def channel_options(
 
 
 def _family(address: str) -> str | None:
+    if address.startswith("unix:"):
+        return "unix"
     host, _, port = address.rpartition(":")
     try:
         version = ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).version

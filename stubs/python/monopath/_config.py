@@ -94,7 +94,10 @@ def processor_config(
 def output_config(*, data_type: DataTypeName, order: ResultOrderName, bypass_cache: bool) -> config_pb2.OutputConfig:
     """Return the message that asks for features in this element type and order; their carrier adds its own part."""
     return config_pb2.OutputConfig(
-        data_type=data_type_number(data_type), order=order_number(order), bypass_cache=bypass_cache
+        data_type=data_type_number(data_type),
+        order=order_number(order),
+        bypass_cache=bypass_cache,
+        group_responses=True,
     )
 
 

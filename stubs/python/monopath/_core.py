@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Generic, Self
 
 import grpc
 
-from monopath._enums import ResultOrder
+from monopath._enums import DataType, ResultOrder
 from monopath._errors import CallError, MonopathError, ProtocolError, StreamClosed, StreamMoved
 from monopath._leases import WriteAnytime
-from monopath._messages import AnyRequest, AnyResponse, InputT, Outgoing, read_response
+from monopath._messages import AnyRequest, InputT, Outgoing
 from monopath._opening import Opening, Room, Wish
 from monopath._paths import PathT
+from monopath._reading import Received, messages_of
 from monopath._session import Event, Session
 from monopath._status import Phase, error_code, error_of_failure, error_of_status
 
@@ -66,6 +67,11 @@ class StreamCore(Generic[PathT, InputT]):
         sibling._ready, sibling._deadline = self._ready, self._deadline
         return sibling
 
+    def expect(self, ready: Ready) -> None:
+        """Have to open to the same config as another stream did. Does nothing where a stream was opened before."""
+        if self._ready is None:
+            self._ready = ready
+
     @property
     def ready(self) -> Ready:
         """The latest opening. Raises StreamClosed before there was one."""
@@ -77,6 +83,11 @@ class StreamCore(Generic[PathT, InputT]):
     def order(self) -> ResultOrder:
         """The order in which results are to come."""
         return self._opening.order
+
+    @property
+    def data_type(self) -> DataType:
+        """Element type of the features."""
+        return self._opening.data_type
 
     @property
     def opened(self) -> bool:
@@ -242,13 +253,11 @@ class StreamCore(Generic[PathT, InputT]):
             return []
         return [self.adapter.cancellation(wire_id) for wire_id in unanswered if wire_id is not None]
 
-    def receive(self, response: AnyResponse) -> Wish:
-        """Take a response. One that breaks the grammar is what the stream ends with."""
-        message = read_response(response)
-        if message is None:
-            return Wish.NOTHING
+    def receive(self, received: Received) -> Wish:
+        """Take what came as one message. What breaks the grammar is what the stream ends with."""
         try:
-            self._session.receive(message)
+            for message in messages_of(received):
+                self._session.receive(message)
         except MonopathError as error:
             self._fail(error)
             return Wish.CANCEL

@@ -176,6 +176,7 @@ class StreamErrorReason(enum.StrEnum):
     CLIENT_SILENT = "CLIENT_SILENT"
     REPLIES_UNREAD = "REPLIES_UNREAD"
     INTERNAL = "INTERNAL"
+    CREDENTIALS_INVALID = "CREDENTIALS_INVALID"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from monopath._enums import reason_traits
 __all__ = [
     "CallError",
     "ConnectionFailed",
+    "CredentialsRefused",
     "DeadlineExceeded",
     "FieldViolation",
     "ItemAttemptsExhausted",
@@ -114,6 +115,10 @@ class ConnectionFailed(CallError):
 
 class DeadlineExceeded(CallError):
     """The caller's own `timeout_seconds` passed."""
+
+
+class CredentialsRefused(CallError):
+    """The server takes calls with a token only, and does not know this client's, or got none. No item was taken."""
 
 
 class RequestRefused(CallError):

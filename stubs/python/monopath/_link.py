@@ -9,8 +9,9 @@ import grpc
 
 from monopath._core import StreamCore
 from monopath._errors import CallError, ConnectionFailed, ProtocolError, StreamClosed
-from monopath._messages import AnyRequest, AnyResponse, InputT
+from monopath._messages import AnyRequest, InputT
 from monopath._paths import PathT
+from monopath._reading import Received
 from monopath._sync_call import StartSyncCall, SyncCall
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ class Link(Generic[PathT, InputT]):
         self._call: SyncCall | None = None
         self._reading = False
 
-    def sibling(self) -> Link[PathT, InputT]:
-        """Return one more link of the same kind, guarded by the same condition."""
-        return Link(self.core.sibling(), self._start, self.changed)
+    def sibling(self, changed: threading.Condition | None = None) -> Link[PathT, InputT]:
+        """Return one more link of the same kind, guarded by `changed`. None: by the same condition."""
+        return Link(self.core.sibling(), self._start, self.changed if changed is None else changed)
 
     def open(self) -> None:
         """Begin a stream and wait for its `ready`; where the server asks to move before that, begin another one."""
@@ -126,7 +127,7 @@ class Link(Generic[PathT, InputT]):
         self._reading = True
         self.changed.release()
         status: grpc.RpcError | None = None
-        response: AnyResponse | None = None
+        response: Received | None = None
         try:
             response = call.read()
         except grpc.RpcError as error:

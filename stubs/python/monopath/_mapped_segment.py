@@ -1,4 +1,9 @@
-"""Bytes of a server's segment as this process's own: read from where the server wrote them, never written there."""
+"""Bytes of a server's segment as this process's own: read from where the server wrote them, never written there.
+
+Mapping is what shared memory costs: to map 12 MB, touch them and unmap them takes longer than to read them. A server
+uses its segments again, so mappings are kept for the next item; one that was written to has pages of its own, which
+hide what the server writes later, and is not.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,15 @@ import ctypes
 import mmap
 import os
 import weakref
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from monopath.shared_memory import SegmentError, _check_range, _open_foreign, segment_header
 
-__all__ = ["MappedBytes", "map_bytes"]
+__all__ = ["MappedBytes", "SegmentMappings"]
 
 # `mmap.mmap` keeps a descriptor open for each mapping before Python 3.13: a thousand results would use up all of them.
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -22,6 +30,12 @@ _LIBC.mmap.argtypes = (
 _LIBC.munmap.restype = ctypes.c_int
 _LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _MAP_FAILED = ctypes.c_void_p(-1).value
+_IDLE_BYTES = 128 << 20
+_PAGEMAP = "/proc/self/pagemap"
+_ENTRY_BYTES = 8
+# proc_pid_pagemap(5): a page is there, in memory or in swap; it is the file's, and not a copy that a write made.
+_PRESENT = np.uint64(0b11 << 62)
+_OF_FILE = np.uint64(1 << 61)
 
 
 class MappedBytes:
@@ -38,33 +52,109 @@ class MappedBytes:
         }
 
 
-def map_bytes(directory: Path, name: str, offset_bytes: int, length_bytes: int, generation: int) -> MappedBytes:
-    """Map bytes of a server's segment, so that writes to them stay this process's own.
+class _Mapping:
+    """A whole segment, mapped so that writes to it stay this process's own."""
 
-    Raises:
-        SegmentError: the name is no segment's, or the segment is missing, in another use, or ends before the bytes do.
-        OSError: this process cannot map any more.
-    """
-    descriptor, size_bytes = _open_foreign(directory, name)
-    try:
-        _check_range(offset_bytes, length_bytes, size_bytes)
+    __slots__ = ("address", "name", "size_bytes")
+
+    def __init__(self, directory: Path, name: str) -> None:
+        descriptor, self.size_bytes = _open_foreign(directory, name)
+        self.name = name
+        try:
+            if self.size_bytes == 0:
+                raise SegmentError("Expected a segment with bytes, got an empty one")
+            protection = mmap.PROT_READ | mmap.PROT_WRITE
+            address = _LIBC.mmap(None, self.size_bytes, protection, mmap.MAP_PRIVATE, descriptor, 0)
+        finally:
+            os.close(descriptor)
+        if address == _MAP_FAILED:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        self.address: int = address
+
+    def check(self, offset_bytes: int, length_bytes: int, generation: int) -> None:
+        """Raise SegmentError where the segment is in another use, or ends before the bytes do."""
+        _check_range(offset_bytes, length_bytes, self.size_bytes)
         expected = segment_header(generation)
-        if os.pread(descriptor, len(expected), 0) != expected:
+        _check_range(0, len(expected), self.size_bytes)
+        if ctypes.string_at(self.address, len(expected)) != expected:
             raise SegmentError(f"Expected a segment in use {generation}, got one in another")
-        lead_bytes = offset_bytes % mmap.PAGESIZE
-        return _map(descriptor, offset_bytes - lead_bytes, lead_bytes, length_bytes)
-    finally:
-        os.close(descriptor)
+
+    def is_untouched(self) -> bool:
+        """Return whether all of it shows what the server writes. False where that cannot be known."""
+        first = self.address // mmap.PAGESIZE * _ENTRY_BYTES
+        entries = bytearray(-(-self.size_bytes // mmap.PAGESIZE) * _ENTRY_BYTES)
+        try:
+            # Opened each time: after a fork it would be the parent's.
+            descriptor = os.open(_PAGEMAP, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                count = os.preadv(descriptor, [entries], first)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        pages = np.frombuffer(entries, np.uint64)
+        return count == len(entries) and not bool(((pages & _PRESENT != 0) & (pages & _OF_FILE == 0)).any())
+
+    def close(self) -> None:
+        """Unmap it. Nothing may refer to it."""
+        _LIBC.munmap(self.address, self.size_bytes)
 
 
-def _map(descriptor: int, start_bytes: int, lead_bytes: int, length_bytes: int) -> MappedBytes:
-    mapped_bytes = lead_bytes + length_bytes
-    address = _LIBC.mmap(
-        None, mapped_bytes, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, descriptor, start_bytes
-    )
-    if address == _MAP_FAILED:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    memory = MappedBytes(address + lead_bytes, length_bytes)
-    weakref.finalize(memory, _LIBC.munmap, address, mapped_bytes).atexit = False
-    return memory
+class SegmentMappings:
+    """The segments of one stream's server that this process has mapped.
+
+    Arrays end in any thread and at any moment, inside the garbage collector if it so happens: what follows from that
+    takes no lock, and each step on the idle ones is a single one of the interpreter's.
+    """
+
+    def __init__(self, directory: Path, idle_bytes: int = _IDLE_BYTES) -> None:
+        """`idle_bytes` bounds what stays mapped without any array."""
+        self._directory = directory
+        self._idle_limit_bytes = idle_bytes
+        self._idle: OrderedDict[str, _Mapping] = OrderedDict()
+        self._is_closed = False
+
+    def map_bytes(self, name: str, offset_bytes: int, length_bytes: int, generation: int) -> MappedBytes:
+        """Map bytes of a server's segment, so that writes to them stay this process's own.
+
+        Raises:
+            SegmentError: the name is no segment's, or the segment is missing, in another use, or ends before the bytes
+                do.
+            OSError: this process cannot map any more.
+        """
+        mapping = self._idle.pop(name, None)
+        if mapping is not None and not mapping.is_untouched():
+            mapping.close()
+            mapping = None
+        if mapping is None:
+            mapping = _Mapping(self._directory, name)
+        try:
+            mapping.check(offset_bytes, length_bytes, generation)
+        except BaseException:
+            mapping.close()
+            raise
+        memory = MappedBytes(mapping.address + offset_bytes, length_bytes)
+        weakref.finalize(memory, self._take_back, mapping).atexit = False
+        return memory
+
+    def close(self) -> None:
+        """Keep nothing from now on. What arrays lie over stays mapped as long as they live."""
+        self._is_closed = True
+        self._drop_idle(0)
+
+    def _take_back(self, mapping: _Mapping) -> None:
+        other = self._idle.pop(mapping.name, None)
+        if other is not None:
+            other.close()
+        self._idle[mapping.name] = mapping
+        self._drop_idle(0 if self._is_closed else self._idle_limit_bytes)
+
+    def _drop_idle(self, limit_bytes: int) -> None:
+        """Unmap those that were not used for longest."""
+        while sum(mapping.size_bytes for mapping in list(self._idle.values())) > limit_bytes:
+            try:
+                _, mapping = self._idle.popitem(last=False)
+            except KeyError:
+                return  # another thread has dropped the last one
+            mapping.close()

@@ -12,10 +12,9 @@ from monopath._mapping_core import MappingCore
 from monopath._messages import InputT
 from monopath._paths import PathT
 from monopath._results import PlanEvent, Result
-from monopath._resume import Resume
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from monopath._session import Event
 
@@ -30,13 +29,22 @@ class SyncMapping(Generic[PathT, InputT]):
     """
 
     def __init__(
-        self, link: Link[PathT, InputT], resume: Resume, *, stream_count: int, close_grace_seconds: float
+        self,
+        links: Sequence[Link[PathT, InputT]],
+        core: MappingCore[PathT, InputT],
+        *,
+        close_grace_seconds: float,
+        keeps_first: bool = True,
     ) -> None:
-        """`link` is the caller's stream; further ones live as long as the mapping."""
-        self._links = [link, *(link.sibling() for _ in range(stream_count - 1))]
-        self._core: MappingCore[PathT] = MappingCore([one.core for one in self._links], resume)
-        self._changed = link.changed
+        """`links` carry the core's lanes, guarded by one condition. They live as long as the mapping.
+
+        With `keeps_first` the first is the caller's stream, and stays usable.
+        """
+        self._links = links
+        self._core = core
+        self._changed = links[0].changed
         self._close_grace_seconds = close_grace_seconds
+        self._keeps_first = keeps_first
         self._threads: list[threading.Thread] = []
         self._error: BaseException | None = None
         """What ended one of several streams for good."""
@@ -47,16 +55,16 @@ class SyncMapping(Generic[PathT, InputT]):
     ) -> Generator[Result[PathT], None, None]:
         """Yield the results."""
         source = iter(images)
-        core = self._links[0].core
         complete = False
         try:
-            if len(self._links) > 1:
+            if len(self._links) > 1 or not self._keeps_first:
                 self._start_threads()
             while True:
                 while self._wants_item():
                     outgoing = None
                     for image in itertools.islice(source, 1):
-                        outgoing = core.outgoing(core.adapter.load(image))
+                        leader = self._core.leader
+                        outgoing = leader.outgoing(leader.adapter.load(image))
                     with self._changed:
                         self._core.add(outgoing)
                         self._send()
@@ -120,6 +128,8 @@ class SyncMapping(Generic[PathT, InputT]):
         try:
             if core.ended:
                 link.open()
+                with self._changed:
+                    self._core.opened(lane)
             else:
                 link.advance(core.news_after_now())
         except MonopathError as error:
@@ -175,7 +185,8 @@ class SyncMapping(Generic[PathT, InputT]):
                 return
             for link in self._links:
                 link.stopped = True
-                if complete:
+                # One that is still being opened has nothing that is worth waiting for.
+                if complete and link.core.opened:
                     link.half_close()
                 else:
                     link.cancel()
@@ -189,6 +200,8 @@ class SyncMapping(Generic[PathT, InputT]):
         for link in self._links[1:]:
             link.close()
             first.core.add_summary(link.core.summary)
+        if not self._keeps_first:
+            first.close()
         with self._changed:
             if not first.core.closed:
                 first.core.forget()

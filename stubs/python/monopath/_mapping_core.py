@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic
 
 from monopath._dispatch import Dispatch
 from monopath._enums import ResultOrder
 from monopath._errors import MonopathError
-from monopath._messages import AnyRequest, Outgoing
+from monopath._messages import AnyRequest, InputT, Outgoing
 from monopath._opening import Room
 from monopath._paths import PathT
 from monopath._results import Result
@@ -22,23 +22,29 @@ if TYPE_CHECKING:
     from monopath._core import StreamCore
     from monopath._session import Event
 
-__all__ = ["MappingCore"]
+__all__ = ["SEVERAL_STREAMS_CREDIT_COUNT", "MappingCore"]
 
-_SEVERAL_STREAMS_CREDIT_COUNT = 8
+SEVERAL_STREAMS_CREDIT_COUNT = 8
 """Items in flight on each of several streams: few, so that slow ones take fewer."""
 _EVENTS_AHEAD_PER_LANE = 2
 """Plans and results that may be there for the caller to take while streams are still read."""
 
 
-class MappingCore(Generic[PathT]):
+class MappingCore(Generic[PathT, InputT]):
     """The state of one `map` over lanes, each of which carries one stream after another."""
 
-    def __init__(self, cores: Sequence[StreamCore[PathT, Any]], resume: Resume) -> None:
-        """`cores` are the lanes' streams. The first is the caller's, and is open or was."""
+    def __init__(
+        self, cores: Sequence[StreamCore[PathT, InputT]], resume: Resume, *, credit_count: int | None = None
+    ) -> None:
+        """`cores` are the lanes' streams. The first is the caller's, and is open or was.
+
+        `credit_count` is the most items in flight on each. None: what the server takes, less where there are several.
+        """
         first = cores[0]
-        credit_count = first.max_unfinished_items
-        if len(cores) > 1:
-            credit_count = min(credit_count, _SEVERAL_STREAMS_CREDIT_COUNT)
+        if credit_count is None:
+            credit_count = first.max_unfinished_items
+            if len(cores) > 1:
+                credit_count = min(credit_count, SEVERAL_STREAMS_CREDIT_COUNT)
         self._cores = cores
         self._backoffs = [Backoff(resume) for _ in cores]
         self._dispatch: Dispatch[PathT] = Dispatch(
@@ -48,7 +54,11 @@ class MappingCore(Generic[PathT]):
             lane_count=len(cores),
             credit_count=credit_count,
         )
-        self._max_bytes = max(1, first.ready.limits.max_unfinished_bytes) * len(cores)
+
+    @property
+    def leader(self) -> StreamCore[PathT, InputT]:
+        """The stream whose opening items are made for."""
+        return self._cores[0]
 
     @property
     def events(self) -> deque[Event[PathT]]:
@@ -72,7 +82,8 @@ class MappingCore(Generic[PathT]):
 
     def wants_item(self) -> bool:
         """Return whether the next item is to be taken from the source."""
-        return self._dispatch.wants_item(self._max_bytes, time.monotonic())
+        max_bytes = max(1, self.leader.ready.limits.max_unfinished_bytes) * len(self._cores)
+        return self._dispatch.wants_item(max_bytes, time.monotonic())
 
     def add(self, outgoing: Outgoing | None) -> None:
         """Take the source's next item. None: there is none."""
@@ -101,6 +112,9 @@ class MappingCore(Generic[PathT]):
                 self._backoffs[lane].progressed()
             self._dispatch.receive(lane, event, time.monotonic())
 
+    def opened(self, lane: int) -> None:
+        """Take a stream's good opening. Raises StreamMoved where it does not go with the others."""
+
     def lose(self, lane: int, error: MonopathError) -> None:
         """Take a stream's bad end, and its items back. Raises the error again where no new stream may carry on."""
         self.collect(lane)
@@ -115,7 +129,10 @@ class MappingCore(Generic[PathT]):
             raise loss
 
     def seconds_to_due(self) -> float | None:
-        """Return how long until an item that was put off may be sent. None where none is."""
+        """Return how long until there is something to do though nothing was told, such as to send an item again.
+
+        None where nothing is.
+        """
         return self._dispatch.next_due_seconds(time.monotonic())
 
     def seconds_to_opening(self, lane: int) -> float | None:

@@ -70,7 +70,7 @@ class Chunk:
 
     id: int
     offset_bytes: int
-    data: bytes
+    data: bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def read_response(response: AnyResponse) -> ServerMessage | None:
             return response.goaway
         case "failure":
             return response.failure
-        case None:
+        case "group" | None:
             return None
 
 

@@ -128,6 +128,14 @@ class ImagePlan:
     crop: Crop | None = None
     """What is used of the resized image. None: all of it."""
 
+    @property
+    def patch_grid(self) -> GridThw:
+        """`grid_thw`, for who takes nothing else. Raises ValueError for a family that has none."""
+        if self.grid_thw is None:
+            kind = "tiles" if self.tile_grid is not None else "images of one size"
+            raise ValueError(f"Expected a plan with a patch grid, got one of {kind}")
+        return self.grid_thw
+
 
 @dataclass(frozen=True, slots=True)
 class Provenance:

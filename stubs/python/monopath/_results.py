@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from monopath._errors import ItemError
     from monopath._records import FeatureArray, ImagePlan, ItemTimings, Provenance
 
-__all__ = ["FeatureBatch", "PlanEvent", "Result", "concatenate", "torch_tensor"]
+__all__ = ["FeatureBatch", "PlanEvent", "Result", "concatenate", "one_batch", "torch_tensor"]
 
 _ValueT = TypeVar("_ValueT")
 
@@ -198,8 +198,8 @@ class FeatureBatch(Generic[PathT]):
         return torch_tensor(self.pixel_values)
 
 
-def concatenate(results: Iterable[Result[PathT]]) -> FeatureBatch[PathT]:
-    """Put copies of the features of one or more images after each other; the results may be released then.
+def one_batch(results: Iterable[Result[PathT]]) -> tuple[Result[PathT], ...]:
+    """Return results that may go to an encoder together.
 
     Raises the first failed item's `ItemError`, and ValueError for no results or for ones of different paths, configs or
     element types.
@@ -207,18 +207,22 @@ def concatenate(results: Iterable[Result[PathT]]) -> FeatureBatch[PathT]:
     ordered = tuple(results)
     if not ordered:
         raise ValueError("Expected at least one result, got none")
+    first, *others = [(result.path, result.plan.data_type, result.provenance.config_sha256) for result in ordered]
+    for other in others:
+        if other != first:
+            got, expected = (f"{path} {data_type} {digest.hex()[:12]}" for path, data_type, digest in (other, first))
+            raise ValueError(f"Expected results of one path, config and element type, got {got} after {expected}")
+    return ordered
+
+
+def concatenate(results: Iterable[Result[PathT]]) -> FeatureBatch[PathT]:
+    """Put copies of the features of one or more images after each other; the results may be released then.
+
+    Raises the first failed item's `ItemError`, and ValueError for no results or for ones of different paths, configs or
+    element types.
+    """
+    ordered = one_batch(results)
     first = ordered[0]
-    for result in ordered:
-        if (result.path, result.provenance.config_sha256, result.array.dtype) != (
-            first.path,
-            first.provenance.config_sha256,
-            first.array.dtype,
-        ):
-            raise ValueError(
-                f"Expected results of one path, config and element type, got {result.path} {result.array.dtype} "
-                f"{result.provenance.config_sha256.hex()[:12]} after {first.path} {first.array.dtype} "
-                f"{first.provenance.config_sha256.hex()[:12]}"
-            )
     grids = [result.plan.grid_thw for result in ordered if result.plan.grid_thw is not None]
     return FeatureBatch(
         path=first.path,

@@ -10,7 +10,7 @@ import numpy as np
 from monopath._carriers import Carrier, Features, MemoryHandle
 from monopath._client_segments import ClientSegments, OwnSegments, check_probe
 from monopath._errors import ProtocolError, StreamBroken
-from monopath._mapped_segment import map_bytes
+from monopath._mapped_segment import SegmentMappings
 from monopath._records import numpy_data_type
 from monopath._upload import MIN_UPLOAD_BYTES, Upload
 from monopath.shared_memory import SegmentError, SharedMemoryFull
@@ -33,6 +33,7 @@ class SharedMemoryCarrier(Carrier):
         self._segments = segments
         self._own: OwnSegments | None = None
         self._uploads: dict[int, Upload] = {}
+        self._mappings: SegmentMappings | None = None
 
     def output(self, output: config_pb2.OutputConfig) -> config_pb2.OutputConfig:
         self._own = self._segments.open()
@@ -49,15 +50,14 @@ class SharedMemoryCarrier(Carrier):
                 f"Expected ready with {_MIN_NONCE_BYTES} bytes or more to find in shared memory, got {len(probe.nonce)}"
             )
         check_probe(self._own.directory, probe)
+        self._mappings = SegmentMappings(self._own.directory)
 
     def features(self, handle: MemoryHandle, plan: ImagePlan, lease: Lease) -> Features:
-        assert self._own is not None
+        assert self._mappings is not None
         if not isinstance(handle, location_pb2.SharedMemoryHandle):
             raise ProtocolError("Expected features inline or in shared memory, got them in the memory of a GPU")
         try:
-            memory = map_bytes(
-                self._own.directory, handle.name, handle.offset_bytes, handle.length_bytes, handle.generation
-            )
+            memory = self._mappings.map_bytes(handle.name, handle.offset_bytes, handle.length_bytes, handle.generation)
         except SegmentError as error:
             raise ProtocolError(
                 f"Expected a handle of shared memory that can be mapped, got one that cannot: {error}"
@@ -92,3 +92,5 @@ class SharedMemoryCarrier(Carrier):
     def end(self) -> None:
         for wire_id in list(self._uploads):
             self.end_upload(wire_id)
+        if self._mappings is not None:
+            self._mappings.close()

@@ -13,6 +13,7 @@ from monopath._enums import reason_traits, stream_error_reason
 from monopath._errors import (
     CallError,
     ConnectionFailed,
+    CredentialsRefused,
     DeadlineExceeded,
     FieldViolation,
     RequestRefused,
@@ -62,6 +63,9 @@ def error_of_status(error: grpc.RpcError, phase: Phase, failure: error_pb2.Strea
         return ConnectionFailed(code, message, retry_after_seconds=retry_after_seconds)
     if not reason and code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineExceeded(code, message, retry_after_seconds=retry_after_seconds)
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        # A proxy before the server says it too, without a reason.
+        return CredentialsRefused(code, message, reason=reason)
     if not wrong_fields and failure is not None:
         wrong_fields = violations(failure.violations)
     return _ERRORS[phase](

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import TYPE_CHECKING, Generic, Self
 
 from monopath._core import StreamCore
 from monopath._link import Link
 from monopath._mapping import SyncMapping
+from monopath._mapping_core import MappingCore
 from monopath._messages import AnyRequest, InputT, Outgoing
 from monopath._opening import Opening, Room
 from monopath._paths import PathT
@@ -40,6 +42,7 @@ class Stream(Generic[PathT, InputT]):
         self._core = StreamCore(opening)
         self._changed = threading.Condition()
         self._link = Link(self._core, start, self._changed)
+        self._lent_links: weakref.WeakSet[Link[PathT, InputT]] = weakref.WeakSet()
 
     def __enter__(self) -> Self:
         try:
@@ -94,9 +97,9 @@ class Stream(Generic[PathT, InputT]):
         if streams < 1:
             raise ValueError(f"Expected at least 1 stream, got {streams}")
         self._core.check_mappable()
-        mapping = SyncMapping(
-            self._link, resume or Resume(), stream_count=streams, close_grace_seconds=CLOSE_GRACE_SECONDS
-        )
+        links = [self._link, *(self._link.sibling() for _ in range(streams - 1))]
+        core = MappingCore([link.core for link in links], resume or Resume())
+        mapping = SyncMapping(links, core, close_grace_seconds=CLOSE_GRACE_SECONDS)
         yield from mapping.run(images, on_plan)
 
     def send(self, image: InputT) -> int:
@@ -145,6 +148,15 @@ class Stream(Generic[PathT, InputT]):
     def close(self) -> None:
         """End the stream now, whatever is on its way. Harmless where it has ended."""
         self._link.close()
+        for link in list(self._lent_links):
+            link.close()
+
+    def _lend(self, changed: threading.Condition) -> Link[PathT, InputT]:
+        """Return a link that opens streams as this one says, and is closed with it; for a fleet."""
+        self._core.check_not_closed()
+        link = self._link.sibling(changed)
+        self._lent_links.add(link)
+        return link
 
     def _send_if_room(self, outgoing: Outgoing) -> int | None:
         with self._changed:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from monopath._messages import AnyRequest, AnyResponse
+from monopath._messages import AnyRequest
+from monopath._reading import Received
 from monopath._writing import WritingSide
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ __all__ = ["StartSyncCall", "SyncCall"]
 class _CallIterator(Protocol):
     """What is used of gRPC's call object."""
 
-    def __next__(self) -> AnyResponse: ...
+    def __next__(self) -> Received: ...
 
     def cancel(self) -> object: ...
 
@@ -38,7 +39,7 @@ class SyncCall(WritingSide):
         super().__init__(self._outbox.put)
         self._call = start(self._requests(), timeout=timeout_seconds)
 
-    def read(self) -> AnyResponse | None:
+    def read(self) -> Received | None:
         """Wait for a response. None at the end with the status OK. Raises grpc.RpcError at any other end."""
         try:
             return next(self._call)

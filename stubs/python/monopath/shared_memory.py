@@ -255,7 +255,7 @@ def _open_foreign(directory: Path, name: str) -> tuple[int, int]:
         raise SegmentError("Expected a name of the form monopath-<32 hex>-<32 hex>, got another")
     try:
         # Of a pipe even the opening would wait for its other end.
-        descriptor = os.open(directory / name, os.O_RDONLY | os.O_NONBLOCK | _OPEN_FLAGS)
+        descriptor = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_NONBLOCK | _OPEN_FLAGS)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise

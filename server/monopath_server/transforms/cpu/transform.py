@@ -30,8 +30,9 @@ from monopath_server.transforms.sweep_axes import sweep_axes
 
 __all__ = ["CpuTransform"]
 
-# Rows this large leave the caches anyway; storing past them saves reading them first.
-_STREAMED_FROM_BYTES: Final = 4 * 1024 * 1024
+# Rows this large leave the caches anyway; storing past them saves reading them first. Smaller ones gain more from the
+# caches than from that (`bench/LOG.md`).
+_STREAMED_FROM_BYTES: Final = 16 * 1024 * 1024
 _STREAM_ALIGNMENT_BYTES: Final = 16
 _WIDEST_STREAMED_PX: Final = 64
 """A patch is made whole before it is streamed, and a larger one would have left the caches by then."""

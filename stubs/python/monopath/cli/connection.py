@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monopath import Client, MonopathError
+from monopath.cli.connection_options import ServerChoice
 from monopath.cli.faults import ExitCode, UserFault, needs_server, of_client_error
 from monopath.cli.output import error_console
 from monopath.shared_memory import DEFAULT_DIRECTORY
@@ -18,9 +19,9 @@ _ANSWER_WITHIN_SECONDS = 5.0
 
 @contextlib.contextmanager
 def connected(
-    address: str | None, *, needs_cuda: bool = False, shared_memory_directory: Path | None = None
+    server: ServerChoice | None, *, needs_cuda: bool = False, shared_memory_directory: Path | None = None
 ) -> Iterator[Client]:
-    """Give a client of the server at `address`, or of one that lives as long as the context does.
+    """Give a client of a running server, or of one that lives as long as the context does.
 
     `shared_memory_directory` is where both meet; None: the usual one.
 
@@ -28,8 +29,8 @@ def connected(
     """
     answered = False
     try:
-        if address is not None:
-            with Client(address, shared_memory_directory=shared_memory_directory) as client:
+        if server is not None:
+            with _client_of(server, shared_memory_directory) as client:
                 # A stream has no deadline of its own; this call tells soon that nobody answers.
                 client.capabilities(timeout_seconds=_ANSWER_WITHIN_SECONDS)
                 answered = True
@@ -42,7 +43,21 @@ def connected(
             ):
                 yield client
     except MonopathError as error:
-        raise of_client_error(error, address, answered=answered) from None
+        raise of_client_error(error, None if server is None else server.address, answered=answered) from None
+
+
+def _client_of(server: ServerChoice, shared_memory_directory: Path | None) -> Client:
+    try:
+        return Client(
+            server.address,
+            credentials=server.credentials,
+            token=server.token,
+            shared_memory_directory=shared_memory_directory,
+        )
+    except OSError as error:
+        raise UserFault(f"Cannot read {error.filename}: {error.strerror}") from None
+    except ValueError as error:
+        raise UserFault(str(error)) from None
 
 
 @contextlib.contextmanager

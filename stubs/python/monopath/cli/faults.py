@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import enum
+import re
 
-from monopath import CallError, ConnectionFailed, DeadlineExceeded, MonopathError, RequestRefused, StreamRefused
+from monopath import (
+    CallError,
+    ConnectionFailed,
+    CredentialsRefused,
+    DeadlineExceeded,
+    MonopathError,
+    RequestRefused,
+    StreamRefused,
+)
 
 __all__ = ["ExitCode", "UserFault", "needs_server", "of_client_error"]
+
+_HANDSHAKE = re.compile(r"OPENSSL_internal:(\w+)(?:: ([^:]+))?")
 
 
 class ExitCode(enum.IntEnum):
@@ -38,10 +49,10 @@ def of_client_error(error: MonopathError, address: str | None, *, answered: bool
     where = "the command's own server" if address is None else address
     match error:
         case ConnectionFailed() | DeadlineExceeded():
-            # gRPC's text ends with what the operating system said.
-            cause = error.message.rpartition(": ")[2].strip("]")
             what = "Lost the server at" if answered else "No monopath server answers at"
-            return UserFault(f"{what} {where} ({cause})", ExitCode.UNREACHABLE)
+            return UserFault(f"{what} {where} ({_cause(error.message)})", ExitCode.UNREACHABLE)
+        case CredentialsRefused():
+            return UserFault(f"Refused by {where}: {_explained(error)}; see --token-file")
         case StreamRefused() | RequestRefused():
             return UserFault(f"Refused by {where}: {_explained(error)}")
         case CallError():
@@ -53,6 +64,19 @@ def of_client_error(error: MonopathError, address: str | None, *, answered: bool
 def needs_server(what: str, error: ModuleNotFoundError) -> UserFault:
     """Say how to install what only a server, and what runs like one, needs."""
     return UserFault(f"{what} needs monopath[server] ({error.name} is not installed): pip install 'monopath[server]'")
+
+
+def _cause(message: str) -> str:
+    """Return what of gRPC's text says why no connection came about, or why it was lost."""
+    handshake = _HANDSHAKE.search(message)
+    if handshake is not None:
+        found = handshake[1].lower().replace("_", " ")
+        detail = f": {handshake[2]}" if handshake[2] else ""
+        return f"{found}: it has no TLS" if handshake[1] == "WRONG_VERSION_NUMBER" else found + detail
+    # The text ends with what the operating system said.
+    cause = message.rpartition(": ")[2].strip("]")
+    # All that a server with TLS does where a client lacks it, or lacks a certificate of its own.
+    return f"{cause}; does it want TLS, or a certificate of this side?" if cause == "Socket closed" else cause
 
 
 def _explained(error: CallError) -> str:

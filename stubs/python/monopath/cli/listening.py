@@ -13,21 +13,48 @@ from pathlib import Path
 
 from monopath.cli.faults import ExitCode, UserFault
 
-__all__ = ["check_address"]
+__all__ = ["address_fault", "check_address"]
 
 _MAX_PORT = 65_535
 
 
-def check_address(address: str) -> None:
-    """Raise UserFault with exit code FAILED where a server could not listen at `address`, saying why."""
+def address_fault(address: str) -> str:
+    """Return what was expected of a text that is no address to listen at; empty for one that is."""
     if address.startswith("unix:"):
-        _check_unix(address)
-    else:
-        _check_tcp(address)
+        return "" if _socket_path(address).name else "expected unix:/path"
+    host, separator, port_text = address.rpartition(":")
+    if not separator or not host or not port_text.isascii() or not port_text.isdigit():
+        return "expected host:port or unix:/path"
+    return "" if int(port_text) <= _MAX_PORT else f"expected a port from 0 to {_MAX_PORT}"
+
+
+def check_address(address: str, *, may_be_in_use: bool = False) -> None:
+    """Raise UserFault with exit code FAILED where a server could not listen at `address`, saying why.
+
+    With `may_be_in_use` an address at which somebody listens now is fine.
+    """
+    try:
+        if fault := address_fault(address):
+            raise _fault(address, fault)
+        if address.startswith("unix:"):
+            _check_unix(address)
+        else:
+            _check_tcp(address)
+    except _InUse:
+        if not may_be_in_use:
+            raise _fault(address, os.strerror(errno.EADDRINUSE)) from None
+
+
+class _InUse(Exception):
+    """Somebody listens there."""
+
+
+def _socket_path(address: str) -> Path:
+    return Path(address.removeprefix("unix:").replace("//", "/", 1))
 
 
 def _check_unix(address: str) -> None:
-    path = Path(address.removeprefix("unix:").replace("//", "/", 1))
+    path = _socket_path(address)
     if not path.parent.is_dir():
         raise _fault(address, f"there is no folder {path.parent}")
     try:
@@ -43,16 +70,12 @@ def _check_unix(address: str) -> None:
             if error.errno == errno.ECONNREFUSED:
                 return  # left behind by a process that is gone
             raise _fault(address, os.strerror(error.errno or errno.EIO)) from None
-    raise _fault(address, os.strerror(errno.EADDRINUSE))
+    raise _InUse
 
 
 def _check_tcp(address: str) -> None:
-    host, separator, port_text = address.rpartition(":")
-    if not separator or not host or not port_text.isascii() or not port_text.isdigit():
-        raise _fault(address, "expected host:port or unix:/path")
+    host, _, port_text = address.rpartition(":")
     port = int(port_text)
-    if port > _MAX_PORT:
-        raise _fault(address, f"expected a port from 0 to {_MAX_PORT}")
     try:
         resolved = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
@@ -60,7 +83,9 @@ def _check_tcp(address: str) -> None:
     causes = [_bind_error(family, where) for family, _, _, _, where in resolved]
     # A host may have names for address families that it does not have; one that works is enough, one in use too much.
     for cause in causes:
-        if cause == errno.EADDRINUSE or all(causes):
+        if cause == errno.EADDRINUSE:
+            raise _InUse
+        if all(causes):
             raise _fault(address, os.strerror(cause))
 
 

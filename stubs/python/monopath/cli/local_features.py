@@ -50,7 +50,7 @@ class FeatureMaker:
         try:
             item = ImageItem(id=0, label=label, source=source, expected_sha256=b"")
             planned = plan_item(item, self._config, self._element_type, self._limits, self._max_feature_bytes)
-            decoded = decode_planned(planned, self._config, CancelToken(), self._buffers)
+            decoded = decode_planned(planned, self._config, CancelToken(), self._buffers, self._limits)
         except ItemFault as fault:
             raise ItemError(fault.reason.name, fault.message, field=fault.field, label=label) from None
         rows = np.empty(planned.feature_bytes, np.uint8)

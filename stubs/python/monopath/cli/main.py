@@ -10,6 +10,8 @@ import typer
 
 from monopath.cli.bench import bench
 from monopath.cli.capabilities import capabilities
+from monopath.cli.configuration.options import GroupedCommand
+from monopath.cli.doctor import doctor
 from monopath.cli.faults import UserFault
 from monopath.cli.output import error_console, out_console
 from monopath.cli.plan import plan
@@ -32,7 +34,8 @@ app = typer.Typer(
     epilog="Exit codes: 0 done; 1 at least one image failed or differs, or a server could not start; 2 wrong "
     "arguments, files or config; 3 no server answers, or it was lost; 130 Ctrl-C.",
 )
-app.command(short_help="Run a server.")(serve)
+app.command(name="serve", cls=GroupedCommand, short_help="Run a server.")(serve)
+app.command(short_help="What this host can do for a server, and what to change.")(doctor)
 app.command(short_help="Turn image files into features.")(preprocess)
 app.command(short_help="Grids, token counts and encoder ranks from sizes alone.")(plan)
 app.command(short_help="Draw what the model sees of image files.")(preview)

@@ -21,23 +21,12 @@ __all__ = [
     "PresetOption",
     "ProcessorChoice",
     "ResampleKernelOption",
-    "ServerOption",
     "SharedMemoryDirectoryOption",
     "choose_processor",
 ]
 
 DEFAULT_PRESET = "kimi-k2.5"
 
-ServerOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        envvar="MONOPATH_SERVER",
-        metavar="ADDRESS",
-        help="A running server: host:port or unix:/path. Without it the command starts one of its own and stops it "
-        "again (needs monopath[server]).",
-        show_default=False,
-    ),
-]
 SharedMemoryDirectoryOption: TypeAlias = Annotated[
     Path | None,
     typer.Option(

@@ -11,6 +11,15 @@ import typer
 
 from monopath import EncoderRankLoad, Orientation, PlannedImage, PlanReply
 from monopath.cli.connection import connected
+from monopath.cli.connection_options import (
+    ServerOption,
+    TlsAuthoritiesOption,
+    TlsCertificateOption,
+    TlsKeyOption,
+    TlsOption,
+    TokenFileOption,
+    choose_server,
+)
 from monopath.cli.faults import ExitCode, UserFault, needs_server
 from monopath.cli.options import (
     AlphaOption,
@@ -19,7 +28,6 @@ from monopath.cli.options import (
     OrientationOption,
     PresetOption,
     ResampleKernelOption,
-    ServerOption,
     choose_processor,
 )
 from monopath.cli.output import FileName, error_console, new_table, out_console, printable, size_text, write_json_line
@@ -59,6 +67,11 @@ def plan(
     orientation: OrientationOption = None,
     alpha: AlphaOption = None,
     server: ServerOption = None,
+    tls: TlsOption = False,
+    tls_ca: TlsAuthoritiesOption = None,
+    tls_cert: TlsCertificateOption = None,
+    tls_key: TlsKeyOption = None,
+    token_file: TokenFileOption = None,
     json: JsonOption = False,
 ) -> None:
     """Say what will become of images: resized size, patch grid, token count, and the rank that would encode each.
@@ -68,7 +81,8 @@ def plan(
     """
     sized = [_sized(text, orientation) for text in images]
     choice = choose_processor(preset, config, resample_kernel, orientation, alpha)
-    with connected(server) as client:
+    running = choose_server(server, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
+    with connected(running) as client:
         reply = client.plan(
             [entry.size for entry in sized],
             **choice.arguments,

@@ -11,8 +11,16 @@ import typer
 
 from monopath import Client, DataType, Orientation, PreprocessingPath, Ready, ResampleKernel
 from monopath.cli.connection import connected
+from monopath.cli.connection_options import (
+    ServerOption,
+    TlsAuthoritiesOption,
+    TlsCertificateOption,
+    TlsKeyOption,
+    TlsOption,
+    TokenFileOption,
+    choose_server,
+)
 from monopath.cli.faults import ExitCode, needs_server
-from monopath.cli.options import ServerOption
 from monopath.cli.output import error_console, out_console, printable
 from monopath.cli.preprocess import PathName, check_files, file_label
 from monopath.cli.preview_views import View, chosen_views
@@ -82,6 +90,11 @@ def preview(
         typer.Option(help="What to do with an EXIF orientation.", show_default="the config's own"),
     ] = None,
     server: ServerOption = None,
+    tls: TlsOption = False,
+    tls_ca: TlsAuthoritiesOption = None,
+    tls_cert: TlsCertificateOption = None,
+    tls_key: TlsKeyOption = None,
+    token_file: TokenFileOption = None,
 ) -> None:
     """Draw what a model's encoder reads of images: resized, upon its background, padded, in patches and windows.
 
@@ -114,8 +127,9 @@ def preview(
     failures: list[str] = []
     differences: list[str] = []
     failed_count = 0
+    running = choose_server(server, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
     with (
-        connected(server, needs_cuda=any(view.path is PreprocessingPath.DEFERRED_CUDA for view in views)) as client,
+        connected(running, needs_cuda=any(view.path is PreprocessingPath.DEFERRED_CUDA for view in views)) as client,
         progress("Drawing", len(images)) as advance,
         _streamed(client, views, dtype, files) as streamed,
     ):

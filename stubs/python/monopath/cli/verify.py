@@ -12,8 +12,17 @@ import typer
 
 from monopath import Client, DataType, Orientation, PreprocessingPath, ResampleKernel
 from monopath.cli.connection import connected
+from monopath.cli.connection_options import (
+    ServerChoice,
+    ServerOption,
+    TlsAuthoritiesOption,
+    TlsCertificateOption,
+    TlsKeyOption,
+    TlsOption,
+    TokenFileOption,
+    choose_server,
+)
 from monopath.cli.faults import ExitCode, UserFault, needs_server
-from monopath.cli.options import ServerOption
 from monopath.cli.output import error_console
 from monopath.cli.preprocess import PathName
 from monopath.cli.progress import progress
@@ -73,6 +82,11 @@ def verify(
     ] = None,
     orientation: Annotated[Orientation, typer.Option(help="What to do with an EXIF orientation.")] = Orientation.KEEP,
     server: ServerOption = None,
+    tls: TlsOption = False,
+    tls_ca: TlsAuthoritiesOption = None,
+    tls_cert: TlsCertificateOption = None,
+    tls_key: TlsKeyOption = None,
+    token_file: TokenFileOption = None,
     interpreter: Annotated[
         bool,
         typer.Option(
@@ -110,7 +124,8 @@ def verify(
     wanted = None if paths is None else [PreprocessingPath[path.name] for path in dict.fromkeys(paths)]
     reports: list[RunReport] = []
     started_seconds = time.perf_counter()
-    with _connected(server, wanted, interpreter=interpreter) as client:
+    running = choose_server(server, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
+    with _connected(running, wanted, interpreter=interpreter) as client:
         if presets is None:
             presets = [] if configs else distinct_presets()
         checked = checked_configs(client, dict.fromkeys(presets), dict.fromkeys(configs or []), orientation)
@@ -139,15 +154,15 @@ def verify(
 
 @contextlib.contextmanager
 def _connected(
-    address: str | None, paths: Sequence[PreprocessingPath] | None, *, interpreter: bool
+    server: ServerChoice | None, paths: Sequence[PreprocessingPath] | None, *, interpreter: bool
 ) -> Iterator[Client]:
-    """Give a client of the server at `address`, or of one of our own that has the paths."""
+    """Give a client of a running server, or of one of our own that has the paths."""
     if not interpreter:
         needs_cuda = paths is None or PreprocessingPath.DEFERRED_CUDA in paths
-        with connected(address, needs_cuda=needs_cuda) as client:
+        with connected(server, needs_cuda=needs_cuda) as client:
             yield client
         return
-    if address is not None:
+    if server is not None:
         raise UserFault("Expected --server or --interpreter, got both")
     try:
         from monopath_server.embedded import embedded_server
@@ -160,7 +175,7 @@ def _connected(
             own_address = stack.enter_context(embedded_server(Settings(cuda=DeviceMode.INTERPRETER)))
         except RuntimeError as error:
             raise UserFault(f"This installation cannot serve: {error}", ExitCode.FAILED) from None
-        yield stack.enter_context(connected(own_address))
+        yield stack.enter_context(connected(ServerChoice(own_address)))
 
 
 def _available(client: Client, wanted: Sequence[PreprocessingPath] | None) -> list[PreprocessingPath]:

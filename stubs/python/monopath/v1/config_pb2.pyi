@@ -1017,6 +1017,7 @@ class OutputConfig(google.protobuf.message.Message):
     DATA_TYPE_FIELD_NUMBER: builtins.int
     ORDER_FIELD_NUMBER: builtins.int
     BYPASS_CACHE_FIELD_NUMBER: builtins.int
+    GROUP_RESPONSES_FIELD_NUMBER: builtins.int
     INLINE_FIELD_NUMBER: builtins.int
     SHARED_MEMORY_FIELD_NUMBER: builtins.int
     CUDA_IPC_FIELD_NUMBER: builtins.int
@@ -1026,6 +1027,10 @@ class OutputConfig(google.protobuf.message.Message):
     """Order in which items end."""
     bypass_cache: builtins.bool
     """Make every item's features anew: neither take them from the server's cache nor put them there."""
+    group_responses: builtins.bool
+    """Responses that are there at the same time may come in one message, a `group`. Absent: each comes alone. A server of
+    before 1.3.0 sends each alone.
+    """
     @property
     def inline(self) -> Global___InlineTransport:
         """In the response messages."""
@@ -1044,12 +1049,13 @@ class OutputConfig(google.protobuf.message.Message):
         data_type: monopath.v1.tensor_pb2.DataType.ValueType = ...,
         order: Global___ResultOrder.ValueType = ...,
         bypass_cache: builtins.bool = ...,
+        group_responses: builtins.bool = ...,
         inline: Global___InlineTransport | None = ...,
         shared_memory: Global___SharedMemoryTransport | None = ...,
         cuda_ipc: Global___CudaIpcTransport | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["cuda_ipc", b"cuda_ipc", "inline", b"inline", "shared_memory", b"shared_memory", "transport", b"transport"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["bypass_cache", b"bypass_cache", "cuda_ipc", b"cuda_ipc", "data_type", b"data_type", "inline", b"inline", "order", b"order", "shared_memory", b"shared_memory", "transport", b"transport"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["bypass_cache", b"bypass_cache", "cuda_ipc", b"cuda_ipc", "data_type", b"data_type", "group_responses", b"group_responses", "inline", b"inline", "order", b"order", "shared_memory", b"shared_memory", "transport", b"transport"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["transport", b"transport"]) -> typing.Literal["inline", "shared_memory", "cuda_ipc"] | None: ...
 
 Global___OutputConfig: typing_extensions.TypeAlias = OutputConfig

@@ -152,6 +152,8 @@ class _StreamErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapp
     """
     STREAM_ERROR_REASON_INTERNAL: _StreamErrorReason.ValueType  # 13
     """A fault of the server. Its log has the details."""
+    STREAM_ERROR_REASON_CREDENTIALS_INVALID: _StreamErrorReason.ValueType  # 14
+    """The server takes calls with a bearer token only, and the call has none that it knows. Sent before a request is read."""
 
 class StreamErrorReason(_StreamErrorReason, metaclass=_StreamErrorReasonEnumTypeWrapper):
     """Why a stream or a unary call failed."""
@@ -186,6 +188,8 @@ follow what is stuck before it.
 """
 STREAM_ERROR_REASON_INTERNAL: StreamErrorReason.ValueType  # 13
 """A fault of the server. Its log has the details."""
+STREAM_ERROR_REASON_CREDENTIALS_INVALID: StreamErrorReason.ValueType  # 14
+"""The server takes calls with a bearer token only, and the call has none that it knows. Sent before a request is read."""
 Global___StreamErrorReason: typing_extensions.TypeAlias = StreamErrorReason
 
 @typing.final

@@ -88,6 +88,7 @@ class StreamLocalResponse(google.protobuf.message.Message):
     FAILURE_FIELD_NUMBER: builtins.int
     FEATURES_FIELD_NUMBER: builtins.int
     COMPLETION_FIELD_NUMBER: builtins.int
+    GROUP_FIELD_NUMBER: builtins.int
     @property
     def ready(self) -> monopath.v1.event_pb2.Ready:
         """First message: the stream is open."""
@@ -120,6 +121,10 @@ class StreamLocalResponse(google.protobuf.message.Message):
     def completion(self) -> monopath.v1.local_pb2.LocalCompletion:
         """The good end of an item."""
 
+    @property
+    def group(self) -> Global___StreamLocalResponseGroup:
+        """Several of these messages in one, only where the config asks for it."""
+
     def __init__(
         self,
         *,
@@ -131,12 +136,33 @@ class StreamLocalResponse(google.protobuf.message.Message):
         failure: monopath.v1.error_pb2.StreamFailure | None = ...,
         features: monopath.v1.local_pb2.LocalFeatures | None = ...,
         completion: monopath.v1.local_pb2.LocalCompletion | None = ...,
+        group: Global___StreamLocalResponseGroup | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["payload", b"payload"]) -> typing.Literal["ready", "plan", "error", "summary", "goaway", "failure", "features", "completion"] | None: ...
+    def HasField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "group", b"group", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "group", b"group", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["payload", b"payload"]) -> typing.Literal["ready", "plan", "error", "summary", "goaway", "failure", "features", "completion", "group"] | None: ...
 
 Global___StreamLocalResponse: typing_extensions.TypeAlias = StreamLocalResponse
+
+@typing.final
+class StreamLocalResponseGroup(google.protobuf.message.Message):
+    """Messages of the server that were there at the same time, in their order: read them as if each had come alone."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RESPONSES_FIELD_NUMBER: builtins.int
+    @property
+    def responses(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___StreamLocalResponse]:
+        """Two or more, none of them a group. They carry at most 1 MiB of features together."""
+
+    def __init__(
+        self,
+        *,
+        responses: collections.abc.Iterable[Global___StreamLocalResponse] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["responses", b"responses"]) -> None: ...
+
+Global___StreamLocalResponseGroup: typing_extensions.TypeAlias = StreamLocalResponseGroup
 
 @typing.final
 class StreamDeferredCudaRequest(google.protobuf.message.Message):
@@ -192,6 +218,7 @@ class StreamDeferredCudaResponse(google.protobuf.message.Message):
     FAILURE_FIELD_NUMBER: builtins.int
     FEATURES_FIELD_NUMBER: builtins.int
     COMPLETION_FIELD_NUMBER: builtins.int
+    GROUP_FIELD_NUMBER: builtins.int
     @property
     def ready(self) -> monopath.v1.event_pb2.Ready:
         """First message: the stream is open."""
@@ -224,6 +251,10 @@ class StreamDeferredCudaResponse(google.protobuf.message.Message):
     def completion(self) -> monopath.v1.deferred_cuda_pb2.DeferredCudaCompletion:
         """The good end of an item."""
 
+    @property
+    def group(self) -> Global___StreamDeferredCudaResponseGroup:
+        """Several of these messages in one, only where the config asks for it."""
+
     def __init__(
         self,
         *,
@@ -235,12 +266,33 @@ class StreamDeferredCudaResponse(google.protobuf.message.Message):
         failure: monopath.v1.error_pb2.StreamFailure | None = ...,
         features: monopath.v1.deferred_cuda_pb2.DeferredCudaFeatures | None = ...,
         completion: monopath.v1.deferred_cuda_pb2.DeferredCudaCompletion | None = ...,
+        group: Global___StreamDeferredCudaResponseGroup | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["payload", b"payload"]) -> typing.Literal["ready", "plan", "error", "summary", "goaway", "failure", "features", "completion"] | None: ...
+    def HasField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "group", b"group", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "group", b"group", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["payload", b"payload"]) -> typing.Literal["ready", "plan", "error", "summary", "goaway", "failure", "features", "completion", "group"] | None: ...
 
 Global___StreamDeferredCudaResponse: typing_extensions.TypeAlias = StreamDeferredCudaResponse
+
+@typing.final
+class StreamDeferredCudaResponseGroup(google.protobuf.message.Message):
+    """Messages of the server that were there at the same time, in their order: read them as if each had come alone."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RESPONSES_FIELD_NUMBER: builtins.int
+    @property
+    def responses(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___StreamDeferredCudaResponse]:
+        """Two or more, none of them a group. They carry at most 1 MiB of features together."""
+
+    def __init__(
+        self,
+        *,
+        responses: collections.abc.Iterable[Global___StreamDeferredCudaResponse] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["responses", b"responses"]) -> None: ...
+
+Global___StreamDeferredCudaResponseGroup: typing_extensions.TypeAlias = StreamDeferredCudaResponseGroup
 
 @typing.final
 class StreamDeferredCpuRequest(google.protobuf.message.Message):
@@ -296,6 +348,7 @@ class StreamDeferredCpuResponse(google.protobuf.message.Message):
     FAILURE_FIELD_NUMBER: builtins.int
     FEATURES_FIELD_NUMBER: builtins.int
     COMPLETION_FIELD_NUMBER: builtins.int
+    GROUP_FIELD_NUMBER: builtins.int
     @property
     def ready(self) -> monopath.v1.event_pb2.Ready:
         """First message: the stream is open."""
@@ -328,6 +381,10 @@ class StreamDeferredCpuResponse(google.protobuf.message.Message):
     def completion(self) -> monopath.v1.deferred_cpu_pb2.DeferredCpuCompletion:
         """The good end of an item."""
 
+    @property
+    def group(self) -> Global___StreamDeferredCpuResponseGroup:
+        """Several of these messages in one, only where the config asks for it."""
+
     def __init__(
         self,
         *,
@@ -339,12 +396,33 @@ class StreamDeferredCpuResponse(google.protobuf.message.Message):
         failure: monopath.v1.error_pb2.StreamFailure | None = ...,
         features: monopath.v1.deferred_cpu_pb2.DeferredCpuFeatures | None = ...,
         completion: monopath.v1.deferred_cpu_pb2.DeferredCpuCompletion | None = ...,
+        group: Global___StreamDeferredCpuResponseGroup | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["payload", b"payload"]) -> typing.Literal["ready", "plan", "error", "summary", "goaway", "failure", "features", "completion"] | None: ...
+    def HasField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "group", b"group", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["completion", b"completion", "error", b"error", "failure", b"failure", "features", b"features", "goaway", b"goaway", "group", b"group", "payload", b"payload", "plan", b"plan", "ready", b"ready", "summary", b"summary"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["payload", b"payload"]) -> typing.Literal["ready", "plan", "error", "summary", "goaway", "failure", "features", "completion", "group"] | None: ...
 
 Global___StreamDeferredCpuResponse: typing_extensions.TypeAlias = StreamDeferredCpuResponse
+
+@typing.final
+class StreamDeferredCpuResponseGroup(google.protobuf.message.Message):
+    """Messages of the server that were there at the same time, in their order: read them as if each had come alone."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RESPONSES_FIELD_NUMBER: builtins.int
+    @property
+    def responses(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___StreamDeferredCpuResponse]:
+        """Two or more, none of them a group. They carry at most 1 MiB of features together."""
+
+    def __init__(
+        self,
+        *,
+        responses: collections.abc.Iterable[Global___StreamDeferredCpuResponse] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["responses", b"responses"]) -> None: ...
+
+Global___StreamDeferredCpuResponseGroup: typing_extensions.TypeAlias = StreamDeferredCpuResponseGroup
 
 @typing.final
 class PlanRequest(google.protobuf.message.Message):

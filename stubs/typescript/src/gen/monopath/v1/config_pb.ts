@@ -4,6 +4,8 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Size } from "./geometry_pb.js";
+import { file_monopath_v1_geometry } from "./geometry_pb.js";
 import type { SharedMemoryProbe } from "./location_pb.js";
 import { file_monopath_v1_location } from "./location_pb.js";
 import { file_monopath_v1_options } from "./options_pb.js";
@@ -15,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file monopath/v1/config.proto.
  */
 export const file_monopath_v1_config: GenFile = /*@__PURE__*/
-  fileDesc("Chhtb25vcGF0aC92MS9jb25maWcucHJvdG8SC21vbm9wYXRoLnYxIt4CCg9Qcm9jZXNzb3JDb25maWcSMwoKY2hlY2twb2ludBgBIAEoCzIdLm1vbm9wYXRoLnYxLkNoZWNrcG9pbnRDb25maWdIABIrCgZwcmVzZXQYAiABKAsyGS5tb25vcGF0aC52MS5QcmVzZXRDb25maWdIABInCgRraW1pGAsgASgLMhcubW9ub3BhdGgudjEuS2ltaUNvbmZpZ0gAEiwKB3F3ZW5fdmwYDCABKAsyGS5tb25vcGF0aC52MS5Rd2VuVmxDb25maWdIABIsCgdraW1pX3ZsGA0gASgLMhkubW9ub3BhdGgudjEuS2ltaVZsQ29uZmlnSAASKgoGZ2xtX3ZsGA4gASgLMhgubW9ub3BhdGgudjEuR2xtVmxDb25maWdIABIuCghnbG1fbmV4dBgPIAEoCzIaLm1vbm9wYXRoLnYxLkdsbU5leHRDb25maWdIAEIICgZzb3VyY2UirQIKEENoZWNrcG9pbnRDb25maWcSLAoYcHJlcHJvY2Vzc29yX2NvbmZpZ19qc29uGAEgASgJQgqiniQGCAEwgIAQEjkKD3Jlc2FtcGxlX2tlcm5lbBgCIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSACIAQESPwoSb3JpZW50YXRpb25fcG9saWN5GAMgASgOMh4ubW9ub3BhdGgudjEuT3JpZW50YXRpb25Qb2xpY3lIAYgBARIzCgxhbHBoYV9wb2xpY3kYBCABKA4yGC5tb25vcGF0aC52MS5BbHBoYVBvbGljeUgCiAEBQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeUIPCg1fYWxwaGFfcG9saWN5IpQCCgxQcmVzZXRDb25maWcSFwoEbmFtZRgBIAEoCUIJop4kBQgBMIABEjkKD3Jlc2FtcGxlX2tlcm5lbBgCIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSACIAQESPwoSb3JpZW50YXRpb25fcG9saWN5GAMgASgOMh4ubW9ub3BhdGgudjEuT3JpZW50YXRpb25Qb2xpY3lIAYgBARIzCgxhbHBoYV9wb2xpY3kYBCABKA4yGC5tb25vcGF0aC52MS5BbHBoYVBvbGljeUgCiAEBQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeUIPCg1fYWxwaGFfcG9saWN5IuEGCgpLaW1pQ29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjgKEW1lcmdlX2tlcm5lbF9zaXplGAIgASgNQhiiniQUCAERAAAAAAAA8D8ZAAAAAAAAMEBIAYgBARI1Cg5pbl9wYXRjaF9saW1pdBgDIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAADBBSAKIAQESPgoXcGF0Y2hfbGltaXRfb25fb25lX3NpZGUYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAACwQEgDiAEBEjgKE2ZpeGVkX291dHB1dF90b2tlbnMYBSABKA1CFqKeJBIRAAAAAAAA8D8ZAAAAAAAAMEFIBIgBARI2CgppbWFnZV9tZWFuGAYgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IGop4kAggBEj4KCWltYWdlX3N0ZBgHIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCD6KeJAsIASEAAAAAAAAAABJBChV0cmFuc3BhcmVudF9iZ19jb25maWcYCCABKAsyIi5tb25vcGF0aC52MS5UcmFuc3BhcmVudEJhY2tncm91bmQSSQoZdHJhbnNwYXJlbnRfYmdfZmlsbF9zdGFnZRgJIAEoDjIhLm1vbm9wYXRoLnYxLlRyYW5zcGFyZW50RmlsbFN0YWdlSAWIAQESOQoPcmVzYW1wbGVfa2VybmVsGAogASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWxIBogBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCyABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgHiAEBQg0KC19wYXRjaF9zaXplQhQKEl9tZXJnZV9rZXJuZWxfc2l6ZUIRCg9faW5fcGF0Y2hfbGltaXRCGgoYX3BhdGNoX2xpbWl0X29uX29uZV9zaWRlQhYKFF9maXhlZF9vdXRwdXRfdG9rZW5zQhwKGl90cmFuc3BhcmVudF9iZ19maWxsX3N0YWdlQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeSLPBQoMUXdlblZsQ29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjoKE3RlbXBvcmFsX3BhdGNoX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAgQEgBiAEBEjEKCm1lcmdlX3NpemUYAyABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgCiAEBEjEKCm1pbl9waXhlbHMYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgDiAEBEjEKCm1heF9waXhlbHMYBSABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgEiAEBEjYKCmltYWdlX21lYW4YBiABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQgainiQCCAESPgoJaW1hZ2Vfc3RkGAcgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IPop4kCwgBIQAAAAAAAAAAEjkKD3Jlc2FtcGxlX2tlcm5lbBgIIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSAWIAQESMwoMYWxwaGFfcG9saWN5GAkgASgOMhgubW9ub3BhdGgudjEuQWxwaGFQb2xpY3lIBogBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCiABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgHiAEBQg0KC19wYXRjaF9zaXplQhYKFF90ZW1wb3JhbF9wYXRjaF9zaXplQg0KC19tZXJnZV9zaXplQg0KC19taW5fcGl4ZWxzQg0KC19tYXhfcGl4ZWxzQhIKEF9yZXNhbXBsZV9rZXJuZWxCDwoNX2FscGhhX3BvbGljeUIVChNfb3JpZW50YXRpb25fcG9saWN5IokECgxLaW1pVmxDb25maWcSMQoKcGF0Y2hfc2l6ZRgBIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAAFBASACIAQESOAoRbWVyZ2Vfa2VybmVsX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgBiAEBEjUKDmluX3Rva2VuX2xpbWl0GAMgASgNQhiiniQUCAERAAAAAAAA8D8ZAAAAAAAAMEFIAogBARI2CgppbWFnZV9tZWFuGAQgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IGop4kAggBEj4KCWltYWdlX3N0ZBgFIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCD6KeJAsIASEAAAAAAAAAABI5Cg9yZXNhbXBsZV9rZXJuZWwYBiABKA4yGy5tb25vcGF0aC52MS5SZXNhbXBsZUtlcm5lbEgDiAEBEj8KEm9yaWVudGF0aW9uX3BvbGljeRgHIAEoDjIeLm1vbm9wYXRoLnYxLk9yaWVudGF0aW9uUG9saWN5SASIAQFCDQoLX3BhdGNoX3NpemVCFAoSX21lcmdlX2tlcm5lbF9zaXplQhEKD19pbl90b2tlbl9saW1pdEISChBfcmVzYW1wbGVfa2VybmVsQhUKE19vcmllbnRhdGlvbl9wb2xpY3kizgUKC0dsbVZsQ29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjoKE3RlbXBvcmFsX3BhdGNoX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAgQEgBiAEBEjEKCm1lcmdlX3NpemUYAyABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgCiAEBEjEKCm1pbl9waXhlbHMYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgDiAEBEjEKCm1heF9waXhlbHMYBSABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgEiAEBEjYKCmltYWdlX21lYW4YBiABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQgainiQCCAESPgoJaW1hZ2Vfc3RkGAcgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IPop4kCwgBIQAAAAAAAAAAEjkKD3Jlc2FtcGxlX2tlcm5lbBgIIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSAWIAQESMwoMYWxwaGFfcG9saWN5GAkgASgOMhgubW9ub3BhdGgudjEuQWxwaGFQb2xpY3lIBogBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCiABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgHiAEBQg0KC19wYXRjaF9zaXplQhYKFF90ZW1wb3JhbF9wYXRjaF9zaXplQg0KC19tZXJnZV9zaXplQg0KC19taW5fcGl4ZWxzQg0KC19tYXhfcGl4ZWxzQhIKEF9yZXNhbXBsZV9rZXJuZWxCDwoNX2FscGhhX3BvbGljeUIVChNfb3JpZW50YXRpb25fcG9saWN5IrwGCg1HbG1OZXh0Q29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjoKE3RlbXBvcmFsX3BhdGNoX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAgQEgBiAEBEjEKCm1lcmdlX3NpemUYAyABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgCiAEBEjoKE3BhdGNoX2V4cGFuZF9mYWN0b3IYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgDiAEBEjcKEG1pbl9pbWFnZV90b2tlbnMYBSABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQUgEiAEBEjcKEG1heF9pbWFnZV90b2tlbnMYBiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQUgFiAEBEjYKCmltYWdlX21lYW4YByABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQgainiQCCAESPgoJaW1hZ2Vfc3RkGAggASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IPop4kCwgBIQAAAAAAAAAAEjkKD3Jlc2FtcGxlX2tlcm5lbBgJIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSAaIAQESMwoMYWxwaGFfcG9saWN5GAogASgOMhgubW9ub3BhdGgudjEuQWxwaGFQb2xpY3lIB4gBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCyABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgIiAEBQg0KC19wYXRjaF9zaXplQhYKFF90ZW1wb3JhbF9wYXRjaF9zaXplQg0KC19tZXJnZV9zaXplQhYKFF9wYXRjaF9leHBhbmRfZmFjdG9yQhMKEV9taW5faW1hZ2VfdG9rZW5zQhMKEV9tYXhfaW1hZ2VfdG9rZW5zQhIKEF9yZXNhbXBsZV9rZXJuZWxCDwoNX2FscGhhX3BvbGljeUIVChNfb3JpZW50YXRpb25fcG9saWN5InsKDUNoYW5uZWxWYWx1ZXMSGAoDcmVkGAEgASgBQgainiQCCAFIAIgBARIaCgVncmVlbhgCIAEoAUIGop4kAggBSAGIAQESGQoEYmx1ZRgDIAEoAUIGop4kAggBSAKIAQFCBgoEX3JlZEIICgZfZ3JlZW5CBwoFX2JsdWUiigMKFVRyYW5zcGFyZW50QmFja2dyb3VuZBIvCgdwYXR0ZXJuGAEgASgOMh4ubW9ub3BhdGgudjEuQmFja2dyb3VuZFBhdHRlcm4SOwoWY2hlc3Nib2FyZF9zcXVhcmVfc2l6ZRgCIAEoDUIWop4kEhEAAAAAAADwPxkAAAAAAADwQEgAiAEBEioKHWNoZXNzYm9hcmRfc3F1YXJlX29uX3RvcF9sZWZ0GAMgASgISAGIAQESMgoWY2hlc3Nib2FyZF93aGl0ZV92YWx1ZRgEIAEoDUINop4kCRkAAAAAAOBvQEgCiAEBEjEKFWNoZXNzYm9hcmRfZ3JheV92YWx1ZRgFIAEoDUINop4kCRkAAAAAAOBvQEgDiAEBQhkKF19jaGVzc2JvYXJkX3NxdWFyZV9zaXplQiAKHl9jaGVzc2JvYXJkX3NxdWFyZV9vbl90b3BfbGVmdEIZChdfY2hlc3Nib2FyZF93aGl0ZV92YWx1ZUIYChZfY2hlc3Nib2FyZF9ncmF5X3ZhbHVlIqQCCgxPdXRwdXRDb25maWcSKAoJZGF0YV90eXBlGAEgASgOMhUubW9ub3BhdGgudjEuRGF0YVR5cGUSJwoFb3JkZXIYAiABKA4yGC5tb25vcGF0aC52MS5SZXN1bHRPcmRlchIUCgxieXBhc3NfY2FjaGUYAyABKAgSLgoGaW5saW5lGAsgASgLMhwubW9ub3BhdGgudjEuSW5saW5lVHJhbnNwb3J0SAASOwoNc2hhcmVkX21lbW9yeRgMIAEoCzIiLm1vbm9wYXRoLnYxLlNoYXJlZE1lbW9yeVRyYW5zcG9ydEgAEjEKCGN1ZGFfaXBjGA0gASgLMh0ubW9ub3BhdGgudjEuQ3VkYUlwY1RyYW5zcG9ydEgAQgsKCXRyYW5zcG9ydCJTCg9JbmxpbmVUcmFuc3BvcnQSMAoLY2h1bmtfYnl0ZXMYASABKA1CFqKeJBIRAAAAAAAAsEAZAAAAAAAAMEFIAIgBAUIOCgxfY2h1bmtfYnl0ZXMiRgoVU2hhcmVkTWVtb3J5VHJhbnNwb3J0Ei0KBXByb2JlGAEgASgLMh4ubW9ub3BhdGgudjEuU2hhcmVkTWVtb3J5UHJvYmUiaQoQQ3VkYUlwY1RyYW5zcG9ydBIXCgdib290X2lkGAEgASgJQgainiQCMEASHQoNcGlkX25hbWVzcGFjZRgCIAEoCUIGop4kAjBAEh0KDGRldmljZV91dWlkcxgDIAMoCUIHop4kAzCAAiqtAQoOUmVzYW1wbGVLZXJuZWwSHwobUkVTQU1QTEVfS0VSTkVMX1VOU1BFQ0lGSUVEEAASHQoZUkVTQU1QTEVfS0VSTkVMX1BJTExPV18xMRABEh8KG1JFU0FNUExFX0tFUk5FTF9QSUxMT1dfMTJfMhACEh0KGVJFU0FNUExFX0tFUk5FTF9QSUxMT1dfMTMQAxIbChdSRVNBTVBMRV9LRVJORUxfQVRFTl9VOBAEKnIKEU9yaWVudGF0aW9uUG9saWN5EiIKHk9SSUVOVEFUSU9OX1BPTElDWV9VTlNQRUNJRklFRBAAEhsKF09SSUVOVEFUSU9OX1BPTElDWV9LRUVQEAESHAoYT1JJRU5UQVRJT05fUE9MSUNZX0FQUExZEAIqWgoLQWxwaGFQb2xpY3kSHAoYQUxQSEFfUE9MSUNZX1VOU1BFQ0lGSUVEEAASFQoRQUxQSEFfUE9MSUNZX0RST1AQARIWChJBTFBIQV9QT0xJQ1lfV0hJVEUQAiqzAQoRQmFja2dyb3VuZFBhdHRlcm4SIgoeQkFDS0dST1VORF9QQVRURVJOX1VOU1BFQ0lGSUVEEAASHAoYQkFDS0dST1VORF9QQVRURVJOX1dISVRFEAESHAoYQkFDS0dST1VORF9QQVRURVJOX0JMQUNLEAISGwoXQkFDS0dST1VORF9QQVRURVJOX0dSQVkQAxIhCh1CQUNLR1JPVU5EX1BBVFRFUk5fQ0hFU1NCT0FSRBAEKpEBChRUcmFuc3BhcmVudEZpbGxTdGFnZRImCiJUUkFOU1BBUkVOVF9GSUxMX1NUQUdFX1VOU1BFQ0lGSUVEEAASKAokVFJBTlNQQVJFTlRfRklMTF9TVEFHRV9CRUZPUkVfUkVTSVpFEAESJwojVFJBTlNQQVJFTlRfRklMTF9TVEFHRV9BRlRFUl9SRVNJWkUQAipkCgtSZXN1bHRPcmRlchIcChhSRVNVTFRfT1JERVJfVU5TUEVDSUZJRUQQABIdChlSRVNVTFRfT1JERVJfQVNfQ09NUExFVEVEEAESGAoUUkVTVUxUX09SREVSX0FTX1NFTlQQAkJQCg5pby5tb25vcGF0aC52MVABWjxnaXRodWIuY29tL21vbm9wYXRoL21vbm9wYXRoL3N0dWJzL2dvL21vbm9wYXRoL3YxO21vbm9wYXRodjFiBnByb3RvMw", [file_monopath_v1_location, file_monopath_v1_options, file_monopath_v1_tensor]);
+  fileDesc("Chhtb25vcGF0aC92MS9jb25maWcucHJvdG8SC21vbm9wYXRoLnYxIsQDCg9Qcm9jZXNzb3JDb25maWcSMwoKY2hlY2twb2ludBgBIAEoCzIdLm1vbm9wYXRoLnYxLkNoZWNrcG9pbnRDb25maWdIABIrCgZwcmVzZXQYAiABKAsyGS5tb25vcGF0aC52MS5QcmVzZXRDb25maWdIABInCgRraW1pGAsgASgLMhcubW9ub3BhdGgudjEuS2ltaUNvbmZpZ0gAEiwKB3F3ZW5fdmwYDCABKAsyGS5tb25vcGF0aC52MS5Rd2VuVmxDb25maWdIABIsCgdraW1pX3ZsGA0gASgLMhkubW9ub3BhdGgudjEuS2ltaVZsQ29uZmlnSAASKgoGZ2xtX3ZsGA4gASgLMhgubW9ub3BhdGgudjEuR2xtVmxDb25maWdIABIuCghnbG1fbmV4dBgPIAEoCzIaLm1vbm9wYXRoLnYxLkdsbU5leHRDb25maWdIABIyCgpmaXhlZF9zaXplGBAgASgLMhwubW9ub3BhdGgudjEuRml4ZWRTaXplQ29uZmlnSAASMAoJaW50ZXJuX3ZsGBEgASgLMhsubW9ub3BhdGgudjEuSW50ZXJuVmxDb25maWdIAEIICgZzb3VyY2UirQIKEENoZWNrcG9pbnRDb25maWcSLAoYcHJlcHJvY2Vzc29yX2NvbmZpZ19qc29uGAEgASgJQgqiniQGCAEwgIAQEjkKD3Jlc2FtcGxlX2tlcm5lbBgCIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSACIAQESPwoSb3JpZW50YXRpb25fcG9saWN5GAMgASgOMh4ubW9ub3BhdGgudjEuT3JpZW50YXRpb25Qb2xpY3lIAYgBARIzCgxhbHBoYV9wb2xpY3kYBCABKA4yGC5tb25vcGF0aC52MS5BbHBoYVBvbGljeUgCiAEBQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeUIPCg1fYWxwaGFfcG9saWN5IpQCCgxQcmVzZXRDb25maWcSFwoEbmFtZRgBIAEoCUIJop4kBQgBMIABEjkKD3Jlc2FtcGxlX2tlcm5lbBgCIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSACIAQESPwoSb3JpZW50YXRpb25fcG9saWN5GAMgASgOMh4ubW9ub3BhdGgudjEuT3JpZW50YXRpb25Qb2xpY3lIAYgBARIzCgxhbHBoYV9wb2xpY3kYBCABKA4yGC5tb25vcGF0aC52MS5BbHBoYVBvbGljeUgCiAEBQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeUIPCg1fYWxwaGFfcG9saWN5IuEGCgpLaW1pQ29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjgKEW1lcmdlX2tlcm5lbF9zaXplGAIgASgNQhiiniQUCAERAAAAAAAA8D8ZAAAAAAAAMEBIAYgBARI1Cg5pbl9wYXRjaF9saW1pdBgDIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAADBBSAKIAQESPgoXcGF0Y2hfbGltaXRfb25fb25lX3NpZGUYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAACwQEgDiAEBEjgKE2ZpeGVkX291dHB1dF90b2tlbnMYBSABKA1CFqKeJBIRAAAAAAAA8D8ZAAAAAAAAMEFIBIgBARI2CgppbWFnZV9tZWFuGAYgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IGop4kAggBEj4KCWltYWdlX3N0ZBgHIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCD6KeJAsIASEAAAAAAAAAABJBChV0cmFuc3BhcmVudF9iZ19jb25maWcYCCABKAsyIi5tb25vcGF0aC52MS5UcmFuc3BhcmVudEJhY2tncm91bmQSSQoZdHJhbnNwYXJlbnRfYmdfZmlsbF9zdGFnZRgJIAEoDjIhLm1vbm9wYXRoLnYxLlRyYW5zcGFyZW50RmlsbFN0YWdlSAWIAQESOQoPcmVzYW1wbGVfa2VybmVsGAogASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWxIBogBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCyABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgHiAEBQg0KC19wYXRjaF9zaXplQhQKEl9tZXJnZV9rZXJuZWxfc2l6ZUIRCg9faW5fcGF0Y2hfbGltaXRCGgoYX3BhdGNoX2xpbWl0X29uX29uZV9zaWRlQhYKFF9maXhlZF9vdXRwdXRfdG9rZW5zQhwKGl90cmFuc3BhcmVudF9iZ19maWxsX3N0YWdlQhIKEF9yZXNhbXBsZV9rZXJuZWxCFQoTX29yaWVudGF0aW9uX3BvbGljeSLPBQoMUXdlblZsQ29uZmlnEjEKCnBhdGNoX3NpemUYASABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABQQEgAiAEBEjoKE3RlbXBvcmFsX3BhdGNoX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAgQEgBiAEBEjEKCm1lcmdlX3NpemUYAyABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgCiAEBEjEKCm1pbl9waXhlbHMYBCABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgDiAEBEjEKCm1heF9waXhlbHMYBSABKA1CGKKeJBQIAREAAAAAAADwPxkAAMD////fQUgEiAEBEjYKCmltYWdlX21lYW4YBiABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQgainiQCCAESPgoJaW1hZ2Vfc3RkGAcgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IPop4kCwgBIQAAAAAAAAAAEjkKD3Jlc2FtcGxlX2tlcm5lbBgIIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlS2VybmVsSAWIAQESMwoMYWxwaGFfcG9saWN5GAkgASgOMhgubW9ub3BhdGgudjEuQWxwaGFQb2xpY3lIBogBARI/ChJvcmllbnRhdGlvbl9wb2xpY3kYCiABKA4yHi5tb25vcGF0aC52MS5PcmllbnRhdGlvblBvbGljeUgHiAEBQg0KC19wYXRjaF9zaXplQhYKFF90ZW1wb3JhbF9wYXRjaF9zaXplQg0KC19tZXJnZV9zaXplQg0KC19taW5fcGl4ZWxzQg0KC19tYXhfcGl4ZWxzQhIKEF9yZXNhbXBsZV9rZXJuZWxCDwoNX2FscGhhX3BvbGljeUIVChNfb3JpZW50YXRpb25fcG9saWN5Iq8ECgxLaW1pVmxDb25maWcSMQoKcGF0Y2hfc2l6ZRgBIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAAFBASACIAQESOAoRbWVyZ2Vfa2VybmVsX3NpemUYAiABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAAAwQEgBiAEBEjUKDmluX3Rva2VuX2xpbWl0GAMgASgNQhiiniQUCAERAAAAAAAA8D8ZAAAAAAAAMEFIAogBARI2CgppbWFnZV9tZWFuGAQgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IGop4kAggBEj4KCWltYWdlX3N0ZBgFIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCD6KeJAsIASEAAAAAAAAAABI5Cg9yZXNhbXBsZV9rZXJuZWwYBiABKA4yGy5tb25vcGF0aC52MS5SZXNhbXBsZUtlcm5lbEgDiAEBEj8KEm9yaWVudGF0aW9uX3BvbGljeRgHIAEoDjIeLm1vbm9wYXRoLnYxLk9yaWVudGF0aW9uUG9saWN5SASIAQESFgoJcGFkX2lucHV0GAggASgISAWIAQFCDQoLX3BhdGNoX3NpemVCFAoSX21lcmdlX2tlcm5lbF9zaXplQhEKD19pbl90b2tlbl9saW1pdEISChBfcmVzYW1wbGVfa2VybmVsQhUKE19vcmllbnRhdGlvbl9wb2xpY3lCDAoKX3BhZF9pbnB1dCLOBQoLR2xtVmxDb25maWcSMQoKcGF0Y2hfc2l6ZRgBIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAAFBASACIAQESOgoTdGVtcG9yYWxfcGF0Y2hfc2l6ZRgCIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAACBASAGIAQESMQoKbWVyZ2Vfc2l6ZRgDIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAADBASAKIAQESMQoKbWluX3BpeGVscxgEIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAwP///99BSAOIAQESMQoKbWF4X3BpeGVscxgFIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAwP///99BSASIAQESNgoKaW1hZ2VfbWVhbhgGIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCBqKeJAIIARI+CglpbWFnZV9zdGQYByABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQg+iniQLCAEhAAAAAAAAAAASOQoPcmVzYW1wbGVfa2VybmVsGAggASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWxIBYgBARIzCgxhbHBoYV9wb2xpY3kYCSABKA4yGC5tb25vcGF0aC52MS5BbHBoYVBvbGljeUgGiAEBEj8KEm9yaWVudGF0aW9uX3BvbGljeRgKIAEoDjIeLm1vbm9wYXRoLnYxLk9yaWVudGF0aW9uUG9saWN5SAeIAQFCDQoLX3BhdGNoX3NpemVCFgoUX3RlbXBvcmFsX3BhdGNoX3NpemVCDQoLX21lcmdlX3NpemVCDQoLX21pbl9waXhlbHNCDQoLX21heF9waXhlbHNCEgoQX3Jlc2FtcGxlX2tlcm5lbEIPCg1fYWxwaGFfcG9saWN5QhUKE19vcmllbnRhdGlvbl9wb2xpY3kivAYKDUdsbU5leHRDb25maWcSMQoKcGF0Y2hfc2l6ZRgBIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAAFBASACIAQESOgoTdGVtcG9yYWxfcGF0Y2hfc2l6ZRgCIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAACBASAGIAQESMQoKbWVyZ2Vfc2l6ZRgDIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAADBASAKIAQESOgoTcGF0Y2hfZXhwYW5kX2ZhY3RvchgEIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAADBASAOIAQESNwoQbWluX2ltYWdlX3Rva2VucxgFIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAADBBSASIAQESNwoQbWF4X2ltYWdlX3Rva2VucxgGIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAADBBSAWIAQESNgoKaW1hZ2VfbWVhbhgHIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCBqKeJAIIARI+CglpbWFnZV9zdGQYCCABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQg+iniQLCAEhAAAAAAAAAAASOQoPcmVzYW1wbGVfa2VybmVsGAkgASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWxIBogBARIzCgxhbHBoYV9wb2xpY3kYCiABKA4yGC5tb25vcGF0aC52MS5BbHBoYVBvbGljeUgHiAEBEj8KEm9yaWVudGF0aW9uX3BvbGljeRgLIAEoDjIeLm1vbm9wYXRoLnYxLk9yaWVudGF0aW9uUG9saWN5SAiIAQFCDQoLX3BhdGNoX3NpemVCFgoUX3RlbXBvcmFsX3BhdGNoX3NpemVCDQoLX21lcmdlX3NpemVCFgoUX3BhdGNoX2V4cGFuZF9mYWN0b3JCEwoRX21pbl9pbWFnZV90b2tlbnNCEwoRX21heF9pbWFnZV90b2tlbnNCEgoQX3Jlc2FtcGxlX2tlcm5lbEIPCg1fYWxwaGFfcG9saWN5QhUKE19vcmllbnRhdGlvbl9wb2xpY3ki1wUKD0ZpeGVkU2l6ZUNvbmZpZxIyCg1zaG9ydGVzdF9lZGdlGAEgASgLMhkubW9ub3BhdGgudjEuU2hvcnRlc3RFZGdlSAASJwoKZXhhY3Rfc2l6ZRgCIAEoCzIRLm1vbm9wYXRoLnYxLlNpemVIABIkCgljcm9wX3NpemUYAyABKAsyES5tb25vcGF0aC52MS5TaXplEjkKD3Jlc2FtcGxlX2ZpbHRlchgEIAEoDjIbLm1vbm9wYXRoLnYxLlJlc2FtcGxlRmlsdGVySAGIAQESLwoKcGF0Y2hfc2l6ZRgFIAEoDUIWop4kEhEAAAAAAADwPxkAAAAAAABQQEgCiAEBEi0KEWNsYXNzX3Rva2VuX2NvdW50GAYgASgNQg2iniQJGQAAAAAAADBASAOIAQESNgoKaW1hZ2VfbWVhbhgHIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCBqKeJAIIARI+CglpbWFnZV9zdGQYCCABKAsyGi5tb25vcGF0aC52MS5DaGFubmVsVmFsdWVzQg+iniQLCAEhAAAAAAAAAAASOQoPcmVzYW1wbGVfa2VybmVsGAkgASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWxIBIgBARIzCgxhbHBoYV9wb2xpY3kYCiABKA4yGC5tb25vcGF0aC52MS5BbHBoYVBvbGljeUgFiAEBEj8KEm9yaWVudGF0aW9uX3BvbGljeRgLIAEoDjIeLm1vbm9wYXRoLnYxLk9yaWVudGF0aW9uUG9saWN5SAaIAQFCCAoGcmVzaXplQhIKEF9yZXNhbXBsZV9maWx0ZXJCDQoLX3BhdGNoX3NpemVCFAoSX2NsYXNzX3Rva2VuX2NvdW50QhIKEF9yZXNhbXBsZV9rZXJuZWxCDwoNX2FscGhhX3BvbGljeUIVChNfb3JpZW50YXRpb25fcG9saWN5IpgBCgxTaG9ydGVzdEVkZ2USMAoJbGVuZ3RoX3B4GAEgASgNQhiiniQUCAERAAAAAAAA8D8ZAAAAAAAAsEBIAIgBARI0Cg9sb25nZXN0X2VkZ2VfcHgYAiABKA1CFqKeJBIRAAAAAAAA8D8ZAAAAAAAAsEBIAYgBAUIMCgpfbGVuZ3RoX3B4QhIKEF9sb25nZXN0X2VkZ2VfcHgirQUKDkludGVyblZsQ29uZmlnEjAKCXRpbGVfc2l6ZRgBIAEoDUIYop4kFAgBEQAAAAAAAPA/GQAAAAAAAJBASACIAQESMAoJbWluX3RpbGVzGAIgASgNQhiiniQUCAERAAAAAAAA8D8ZAAAAAAAAREBIAYgBARIwCgltYXhfdGlsZXMYAyABKA1CGKKeJBQIAREAAAAAAADwPxkAAAAAAABEQEgCiAEBEhoKDWhhc190aHVtYm5haWwYBCABKAhIA4gBARI0Cg90b2tlbnNfcGVyX3RpbGUYBSABKA1CFqKeJBIRAAAAAAAA8D8ZAAAAAAAA8EBIBIgBARI2CgppbWFnZV9tZWFuGAYgASgLMhoubW9ub3BhdGgudjEuQ2hhbm5lbFZhbHVlc0IGop4kAggBEj4KCWltYWdlX3N0ZBgHIAEoCzIaLm1vbm9wYXRoLnYxLkNoYW5uZWxWYWx1ZXNCD6KeJAsIASEAAAAAAAAAABI5Cg9yZXNhbXBsZV9rZXJuZWwYCCABKA4yGy5tb25vcGF0aC52MS5SZXNhbXBsZUtlcm5lbEgFiAEBEjMKDGFscGhhX3BvbGljeRgJIAEoDjIYLm1vbm9wYXRoLnYxLkFscGhhUG9saWN5SAaIAQESPwoSb3JpZW50YXRpb25fcG9saWN5GAogASgOMh4ubW9ub3BhdGgudjEuT3JpZW50YXRpb25Qb2xpY3lIB4gBAUIMCgpfdGlsZV9zaXplQgwKCl9taW5fdGlsZXNCDAoKX21heF90aWxlc0IQCg5faGFzX3RodW1ibmFpbEISChBfdG9rZW5zX3Blcl90aWxlQhIKEF9yZXNhbXBsZV9rZXJuZWxCDwoNX2FscGhhX3BvbGljeUIVChNfb3JpZW50YXRpb25fcG9saWN5InsKDUNoYW5uZWxWYWx1ZXMSGAoDcmVkGAEgASgBQgainiQCCAFIAIgBARIaCgVncmVlbhgCIAEoAUIGop4kAggBSAGIAQESGQoEYmx1ZRgDIAEoAUIGop4kAggBSAKIAQFCBgoEX3JlZEIICgZfZ3JlZW5CBwoFX2JsdWUiigMKFVRyYW5zcGFyZW50QmFja2dyb3VuZBIvCgdwYXR0ZXJuGAEgASgOMh4ubW9ub3BhdGgudjEuQmFja2dyb3VuZFBhdHRlcm4SOwoWY2hlc3Nib2FyZF9zcXVhcmVfc2l6ZRgCIAEoDUIWop4kEhEAAAAAAADwPxkAAAAAAADwQEgAiAEBEioKHWNoZXNzYm9hcmRfc3F1YXJlX29uX3RvcF9sZWZ0GAMgASgISAGIAQESMgoWY2hlc3Nib2FyZF93aGl0ZV92YWx1ZRgEIAEoDUINop4kCRkAAAAAAOBvQEgCiAEBEjEKFWNoZXNzYm9hcmRfZ3JheV92YWx1ZRgFIAEoDUINop4kCRkAAAAAAOBvQEgDiAEBQhkKF19jaGVzc2JvYXJkX3NxdWFyZV9zaXplQiAKHl9jaGVzc2JvYXJkX3NxdWFyZV9vbl90b3BfbGVmdEIZChdfY2hlc3Nib2FyZF93aGl0ZV92YWx1ZUIYChZfY2hlc3Nib2FyZF9ncmF5X3ZhbHVlIr0CCgxPdXRwdXRDb25maWcSKAoJZGF0YV90eXBlGAEgASgOMhUubW9ub3BhdGgudjEuRGF0YVR5cGUSJwoFb3JkZXIYAiABKA4yGC5tb25vcGF0aC52MS5SZXN1bHRPcmRlchIUCgxieXBhc3NfY2FjaGUYAyABKAgSFwoPZ3JvdXBfcmVzcG9uc2VzGAQgASgIEi4KBmlubGluZRgLIAEoCzIcLm1vbm9wYXRoLnYxLklubGluZVRyYW5zcG9ydEgAEjsKDXNoYXJlZF9tZW1vcnkYDCABKAsyIi5tb25vcGF0aC52MS5TaGFyZWRNZW1vcnlUcmFuc3BvcnRIABIxCghjdWRhX2lwYxgNIAEoCzIdLm1vbm9wYXRoLnYxLkN1ZGFJcGNUcmFuc3BvcnRIAEILCgl0cmFuc3BvcnQiUwoPSW5saW5lVHJhbnNwb3J0EjAKC2NodW5rX2J5dGVzGAEgASgNQhainiQSEQAAAAAAALBAGQAAAAAAADBBSACIAQFCDgoMX2NodW5rX2J5dGVzIkYKFVNoYXJlZE1lbW9yeVRyYW5zcG9ydBItCgVwcm9iZRgBIAEoCzIeLm1vbm9wYXRoLnYxLlNoYXJlZE1lbW9yeVByb2JlImkKEEN1ZGFJcGNUcmFuc3BvcnQSFwoHYm9vdF9pZBgBIAEoCUIGop4kAjBAEh0KDXBpZF9uYW1lc3BhY2UYAiABKAlCBqKeJAIwQBIdCgxkZXZpY2VfdXVpZHMYAyADKAlCB6KeJAMwgAIqrQEKDlJlc2FtcGxlS2VybmVsEh8KG1JFU0FNUExFX0tFUk5FTF9VTlNQRUNJRklFRBAAEh0KGVJFU0FNUExFX0tFUk5FTF9QSUxMT1dfMTEQARIfChtSRVNBTVBMRV9LRVJORUxfUElMTE9XXzEyXzIQAhIdChlSRVNBTVBMRV9LRVJORUxfUElMTE9XXzEzEAMSGwoXUkVTQU1QTEVfS0VSTkVMX0FURU5fVTgQBCpyChFPcmllbnRhdGlvblBvbGljeRIiCh5PUklFTlRBVElPTl9QT0xJQ1lfVU5TUEVDSUZJRUQQABIbChdPUklFTlRBVElPTl9QT0xJQ1lfS0VFUBABEhwKGE9SSUVOVEFUSU9OX1BPTElDWV9BUFBMWRACKloKC0FscGhhUG9saWN5EhwKGEFMUEhBX1BPTElDWV9VTlNQRUNJRklFRBAAEhUKEUFMUEhBX1BPTElDWV9EUk9QEAESFgoSQUxQSEFfUE9MSUNZX1dISVRFEAIqbAoOUmVzYW1wbGVGaWx0ZXISHwobUkVTQU1QTEVfRklMVEVSX1VOU1BFQ0lGSUVEEAASGwoXUkVTQU1QTEVfRklMVEVSX0JJQ1VCSUMQARIcChhSRVNBTVBMRV9GSUxURVJfQklMSU5FQVIQAiqzAQoRQmFja2dyb3VuZFBhdHRlcm4SIgoeQkFDS0dST1VORF9QQVRURVJOX1VOU1BFQ0lGSUVEEAASHAoYQkFDS0dST1VORF9QQVRURVJOX1dISVRFEAESHAoYQkFDS0dST1VORF9QQVRURVJOX0JMQUNLEAISGwoXQkFDS0dST1VORF9QQVRURVJOX0dSQVkQAxIhCh1CQUNLR1JPVU5EX1BBVFRFUk5fQ0hFU1NCT0FSRBAEKpEBChRUcmFuc3BhcmVudEZpbGxTdGFnZRImCiJUUkFOU1BBUkVOVF9GSUxMX1NUQUdFX1VOU1BFQ0lGSUVEEAASKAokVFJBTlNQQVJFTlRfRklMTF9TVEFHRV9CRUZPUkVfUkVTSVpFEAESJwojVFJBTlNQQVJFTlRfRklMTF9TVEFHRV9BRlRFUl9SRVNJWkUQAipkCgtSZXN1bHRPcmRlchIcChhSRVNVTFRfT1JERVJfVU5TUEVDSUZJRUQQABIdChlSRVNVTFRfT1JERVJfQVNfQ09NUExFVEVEEAESGAoUUkVTVUxUX09SREVSX0FTX1NFTlQQAkJQCg5pby5tb25vcGF0aC52MVABWjxnaXRodWIuY29tL21vbm9wYXRoL21vbm9wYXRoL3N0dWJzL2dvL21vbm9wYXRoL3YxO21vbm9wYXRodjFiBnByb3RvMw", [file_monopath_v1_geometry, file_monopath_v1_location, file_monopath_v1_options, file_monopath_v1_tensor]);
 
 /**
  * Which processor turns an image into features, with every number that can change a byte of them.
@@ -84,6 +86,22 @@ export type ProcessorConfig = Message<"monopath.v1.ProcessorConfig"> & {
      */
     value: GlmNextConfig;
     case: "glmNext";
+  } | {
+    /**
+     * Typed: CLIP, SigLIP.
+     *
+     * @generated from field: monopath.v1.FixedSizeConfig fixed_size = 16;
+     */
+    value: FixedSizeConfig;
+    case: "fixedSize";
+  } | {
+    /**
+     * Typed: InternVL.
+     *
+     * @generated from field: monopath.v1.InternVlConfig intern_vl = 17;
+     */
+    value: InternVlConfig;
+    case: "internVl";
   } | { case: undefined; value?: undefined };
 };
 
@@ -96,8 +114,9 @@ export const ProcessorConfigSchema: GenMessage<ProcessorConfig> = /*@__PURE__*/
 
 /**
  * A `preprocessor_config.json`, as it ships with a checkpoint. Of one that has a `processor_config.json` too, send that: its
- * `image_processor` object counts, as it does for the model's own code. The family is found in the file's
- * `image_processor_type`, or in keys that one family alone has; an unknown one is refused.
+ * `image_processor` object counts, as it does for the model's own code. Of an InternVL checkpoint that brings its own code, which
+ * has neither, send its `config.json`. The family is found in the file's `image_processor_type`, or in keys that one family alone
+ * has; an unknown one is refused.
  *
  * @generated from message monopath.v1.CheckpointConfig
  */
@@ -412,6 +431,14 @@ export type KimiVlConfig = Message<"monopath.v1.KimiVlConfig"> & {
    * @generated from field: optional monopath.v1.OrientationPolicy orientation_policy = 7;
    */
   orientationPolicy?: OrientationPolicy | undefined;
+
+  /**
+   * Pad with zeros to whole windows. False: crop the middle to whole patches; an image is refused where they are no whole
+   * windows. Absent: true.
+   *
+   * @generated from field: optional bool pad_input = 8;
+   */
+  padInput?: boolean | undefined;
 };
 
 /**
@@ -598,6 +625,221 @@ export const GlmNextConfigSchema: GenMessage<GlmNextConfig> = /*@__PURE__*/
   messageDesc(file_monopath_v1_config, 7);
 
 /**
+ * The processor of CLIP and SigLIP: every image gets one size. Features have the shape [1, 3, height, width], and a plan says
+ * `fixed_size`.
+ *
+ * @generated from message monopath.v1.FixedSizeConfig
+ */
+export type FixedSizeConfig = Message<"monopath.v1.FixedSizeConfig"> & {
+  /**
+   * `size` in the JSON.
+   *
+   * @generated from oneof monopath.v1.FixedSizeConfig.resize
+   */
+  resize: {
+    /**
+     * The shorter side becomes this long. A crop is needed then, without which images would have sizes of their own.
+     *
+     * @generated from field: monopath.v1.ShortestEdge shortest_edge = 1;
+     */
+    value: ShortestEdge;
+    case: "shortestEdge";
+  } | {
+    /**
+     * Height and width, whatever the proportions.
+     *
+     * @generated from field: monopath.v1.Size exact_size = 2;
+     */
+    value: Size;
+    case: "exactSize";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * What is cut from the middle of the resized image, between zero pixels where it is smaller. Absent: nothing is cut.
+   *
+   * @generated from field: monopath.v1.Size crop_size = 3;
+   */
+  cropSize?: Size | undefined;
+
+  /**
+   * The shape of the resize's weights. Absent: BICUBIC.
+   *
+   * @generated from field: optional monopath.v1.ResampleFilter resample_filter = 4;
+   */
+  resampleFilter?: ResampleFilter | undefined;
+
+  /**
+   * Side of the encoder's patches, in pixels; they decide the token count alone. Absent: token counts are not known, and 0.
+   *
+   * @generated from field: optional uint32 patch_size = 5;
+   */
+  patchSize?: number | undefined;
+
+  /**
+   * Tokens that the encoder has besides those of its patches. Absent: 0.
+   *
+   * @generated from field: optional uint32 class_token_count = 6;
+   */
+  classTokenCount?: number | undefined;
+
+  /**
+   * Mean of each channel, on a scale of 0 to 1.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_mean = 7;
+   */
+  imageMean?: ChannelValues | undefined;
+
+  /**
+   * Standard deviation of each channel, on a scale of 0 to 1. Larger than 0.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_std = 8;
+   */
+  imageStd?: ChannelValues | undefined;
+
+  /**
+   * Order and rounding of the resize. Absent: ATEN_U8.
+   *
+   * @generated from field: optional monopath.v1.ResampleKernel resample_kernel = 9;
+   */
+  resampleKernel?: ResampleKernel | undefined;
+
+  /**
+   * What becomes of an alpha channel. Absent: DROP.
+   *
+   * @generated from field: optional monopath.v1.AlphaPolicy alpha_policy = 10;
+   */
+  alphaPolicy?: AlphaPolicy | undefined;
+
+  /**
+   * What to do with an image's EXIF orientation. Absent: KEEP.
+   *
+   * @generated from field: optional monopath.v1.OrientationPolicy orientation_policy = 11;
+   */
+  orientationPolicy?: OrientationPolicy | undefined;
+};
+
+/**
+ * Describes the message monopath.v1.FixedSizeConfig.
+ * Use `create(FixedSizeConfigSchema)` to create a new message.
+ */
+export const FixedSizeConfigSchema: GenMessage<FixedSizeConfig> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_config, 8);
+
+/**
+ * A resize by the shorter side.
+ *
+ * @generated from message monopath.v1.ShortestEdge
+ */
+export type ShortestEdge = Message<"monopath.v1.ShortestEdge"> & {
+  /**
+   * Length of the shorter side, in pixels.
+   *
+   * @generated from field: optional uint32 length_px = 1;
+   */
+  lengthPx?: number | undefined;
+
+  /**
+   * No side becomes longer than this, whatever becomes of the shorter one. Absent: no bound.
+   *
+   * @generated from field: optional uint32 longest_edge_px = 2;
+   */
+  longestEdgePx?: number | undefined;
+};
+
+/**
+ * Describes the message monopath.v1.ShortestEdge.
+ * Use `create(ShortestEdgeSchema)` to create a new message.
+ */
+export const ShortestEdgeSchema: GenMessage<ShortestEdge> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_config, 9);
+
+/**
+ * The processor of InternVL: the grid of tiles whose proportions are the image's, and a thumbnail. Features have the shape
+ * [tiles, 3, tile_size, tile_size], and a plan says `tile_grid`.
+ *
+ * @generated from message monopath.v1.InternVlConfig
+ */
+export type InternVlConfig = Message<"monopath.v1.InternVlConfig"> & {
+  /**
+   * Side of a tile, in pixels.
+   *
+   * @generated from field: optional uint32 tile_size = 1;
+   */
+  tileSize?: number | undefined;
+
+  /**
+   * Fewest tiles of an image, without the thumbnail.
+   *
+   * @generated from field: optional uint32 min_tiles = 2;
+   */
+  minTiles?: number | undefined;
+
+  /**
+   * Most tiles of an image, without the thumbnail.
+   *
+   * @generated from field: optional uint32 max_tiles = 3;
+   */
+  maxTiles?: number | undefined;
+
+  /**
+   * The whole image is one more tile, the last, where it has more than one. Absent: true.
+   *
+   * @generated from field: optional bool has_thumbnail = 4;
+   */
+  hasThumbnail?: boolean | undefined;
+
+  /**
+   * Tokens that the encoder's output has for a tile. Absent: token counts are not known, and 0.
+   *
+   * @generated from field: optional uint32 tokens_per_tile = 5;
+   */
+  tokensPerTile?: number | undefined;
+
+  /**
+   * Mean of each channel, on a scale of 0 to 1.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_mean = 6;
+   */
+  imageMean?: ChannelValues | undefined;
+
+  /**
+   * Standard deviation of each channel, on a scale of 0 to 1. Larger than 0.
+   *
+   * @generated from field: monopath.v1.ChannelValues image_std = 7;
+   */
+  imageStd?: ChannelValues | undefined;
+
+  /**
+   * Order and rounding of the resize: ATEN_U8 for the native checkpoints of transformers, a PILLOW kernel for those that bring
+   * their own code. Absent: ATEN_U8.
+   *
+   * @generated from field: optional monopath.v1.ResampleKernel resample_kernel = 8;
+   */
+  resampleKernel?: ResampleKernel | undefined;
+
+  /**
+   * What becomes of an alpha channel. Absent: DROP.
+   *
+   * @generated from field: optional monopath.v1.AlphaPolicy alpha_policy = 9;
+   */
+  alphaPolicy?: AlphaPolicy | undefined;
+
+  /**
+   * What to do with an image's EXIF orientation. Absent: KEEP.
+   *
+   * @generated from field: optional monopath.v1.OrientationPolicy orientation_policy = 10;
+   */
+  orientationPolicy?: OrientationPolicy | undefined;
+};
+
+/**
+ * Describes the message monopath.v1.InternVlConfig.
+ * Use `create(InternVlConfigSchema)` to create a new message.
+ */
+export const InternVlConfigSchema: GenMessage<InternVlConfig> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_config, 10);
+
+/**
  * One number for each colour channel.
  *
  * @generated from message monopath.v1.ChannelValues
@@ -630,7 +872,7 @@ export type ChannelValues = Message<"monopath.v1.ChannelValues"> & {
  * Use `create(ChannelValuesSchema)` to create a new message.
  */
 export const ChannelValuesSchema: GenMessage<ChannelValues> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 8);
+  messageDesc(file_monopath_v1_config, 11);
 
 /**
  * What is put behind transparent pixels. Absent fields have the checkpoint code's own defaults, given with each.
@@ -679,7 +921,7 @@ export type TransparentBackground = Message<"monopath.v1.TransparentBackground">
  * Use `create(TransparentBackgroundSchema)` to create a new message.
  */
 export const TransparentBackgroundSchema: GenMessage<TransparentBackground> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 9);
+  messageDesc(file_monopath_v1_config, 12);
 
 /**
  * What a stream's results look like and how they travel.
@@ -707,6 +949,14 @@ export type OutputConfig = Message<"monopath.v1.OutputConfig"> & {
    * @generated from field: bool bypass_cache = 3;
    */
   bypassCache: boolean;
+
+  /**
+   * Responses that are there at the same time may come in one message, a `group`. Absent: each comes alone. A server of
+   * before 1.3.0 sends each alone.
+   *
+   * @generated from field: bool group_responses = 4;
+   */
+  groupResponses: boolean;
 
   /**
    * How features travel.
@@ -745,7 +995,7 @@ export type OutputConfig = Message<"monopath.v1.OutputConfig"> & {
  * Use `create(OutputConfigSchema)` to create a new message.
  */
 export const OutputConfigSchema: GenMessage<OutputConfig> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 10);
+  messageDesc(file_monopath_v1_config, 13);
 
 /**
  * Features travel in the response messages, in chunks.
@@ -766,7 +1016,7 @@ export type InlineTransport = Message<"monopath.v1.InlineTransport"> & {
  * Use `create(InlineTransportSchema)` to create a new message.
  */
 export const InlineTransportSchema: GenMessage<InlineTransport> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 11);
+  messageDesc(file_monopath_v1_config, 14);
 
 /**
  * Features travel in shared memory: a response carries a handle, whose memory is leased to the client until it sends the
@@ -791,7 +1041,7 @@ export type SharedMemoryTransport = Message<"monopath.v1.SharedMemoryTransport">
  * Use `create(SharedMemoryTransportSchema)` to create a new message.
  */
 export const SharedMemoryTransportSchema: GenMessage<SharedMemoryTransport> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 12);
+  messageDesc(file_monopath_v1_config, 15);
 
 /**
  * Features stay in the memory of the GPU: a response carries a handle, leased as shared memory is. Client and server run on
@@ -827,7 +1077,7 @@ export type CudaIpcTransport = Message<"monopath.v1.CudaIpcTransport"> & {
  * Use `create(CudaIpcTransportSchema)` to create a new message.
  */
 export const CudaIpcTransportSchema: GenMessage<CudaIpcTransport> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_config, 13);
+  messageDesc(file_monopath_v1_config, 16);
 
 /**
  * The resize arithmetic, to the bit: that of `Image.resize(..., BICUBIC)` of the Pillow releases named, which differ in which
@@ -948,6 +1198,40 @@ export const AlphaPolicySchema: GenEnum<AlphaPolicy> = /*@__PURE__*/
   enumDesc(file_monopath_v1_config, 2);
 
 /**
+ * The shape of a resize's weights, which are spread out where an image shrinks.
+ *
+ * @generated from enum monopath.v1.ResampleFilter
+ */
+export enum ResampleFilter {
+  /**
+   * Not a filter. Refused.
+   *
+   * @generated from enum value: RESAMPLE_FILTER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Keys' cubic with a = -0.5. 3 in the JSON.
+   *
+   * @generated from enum value: RESAMPLE_FILTER_BICUBIC = 1;
+   */
+  BICUBIC = 1,
+
+  /**
+   * A triangle. 2 in the JSON.
+   *
+   * @generated from enum value: RESAMPLE_FILTER_BILINEAR = 2;
+   */
+  BILINEAR = 2,
+}
+
+/**
+ * Describes the enum monopath.v1.ResampleFilter.
+ */
+export const ResampleFilterSchema: GenEnum<ResampleFilter> = /*@__PURE__*/
+  enumDesc(file_monopath_v1_config, 3);
+
+/**
  * What lies behind transparent pixels.
  *
  * @generated from enum monopath.v1.BackgroundPattern
@@ -993,7 +1277,7 @@ export enum BackgroundPattern {
  * Describes the enum monopath.v1.BackgroundPattern.
  */
 export const BackgroundPatternSchema: GenEnum<BackgroundPattern> = /*@__PURE__*/
-  enumDesc(file_monopath_v1_config, 3);
+  enumDesc(file_monopath_v1_config, 4);
 
 /**
  * When the background is put behind transparent pixels.
@@ -1027,7 +1311,7 @@ export enum TransparentFillStage {
  * Describes the enum monopath.v1.TransparentFillStage.
  */
 export const TransparentFillStageSchema: GenEnum<TransparentFillStage> = /*@__PURE__*/
-  enumDesc(file_monopath_v1_config, 4);
+  enumDesc(file_monopath_v1_config, 5);
 
 /**
  * Order in which the items of a stream end.
@@ -1061,5 +1345,5 @@ export enum ResultOrder {
  * Describes the enum monopath.v1.ResultOrder.
  */
 export const ResultOrderSchema: GenEnum<ResultOrder> = /*@__PURE__*/
-  enumDesc(file_monopath_v1_config, 5);
+  enumDesc(file_monopath_v1_config, 6);
 

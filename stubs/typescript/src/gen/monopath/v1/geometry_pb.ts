@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file monopath/v1/geometry.proto.
  */
 export const file_monopath_v1_geometry: GenFile = /*@__PURE__*/
-  fileDesc("Chptb25vcGF0aC92MS9nZW9tZXRyeS5wcm90bxILbW9ub3BhdGgudjEi7QEKCUltYWdlUGxhbhIoCg1vcmlnaW5hbF9zaXplGAEgASgLMhEubW9ub3BhdGgudjEuU2l6ZRInCgxyZXNpemVkX3NpemUYAiABKAsyES5tb25vcGF0aC52MS5TaXplEiUKB3BhZGRpbmcYAyABKAsyFC5tb25vcGF0aC52MS5QYWRkaW5nEiYKCGdyaWRfdGh3GAQgASgLMhQubW9ub3BhdGgudjEuR3JpZFRodxITCgt0b2tlbl9jb3VudBgFIAEoDRIpCghmZWF0dXJlcxgGIAEoCzIXLm1vbm9wYXRoLnYxLlRlbnNvclNwZWMiKwoEU2l6ZRIQCgh3aWR0aF9weBgBIAEoDRIRCgloZWlnaHRfcHgYAiABKA0iLgoHUGFkZGluZxIQCghyaWdodF9weBgBIAEoDRIRCglib3R0b21fcHgYAiABKA0iKgoHR3JpZFRodxIJCgF0GAEgASgNEgkKAWgYAiABKA0SCQoBdxgDIAEoDUJQCg5pby5tb25vcGF0aC52MVABWjxnaXRodWIuY29tL21vbm9wYXRoL21vbm9wYXRoL3N0dWJzL2dvL21vbm9wYXRoL3YxO21vbm9wYXRodjFiBnByb3RvMw", [file_monopath_v1_tensor]);
+  fileDesc("Chptb25vcGF0aC92MS9nZW9tZXRyeS5wcm90bxILbW9ub3BhdGgudjEi7wIKCUltYWdlUGxhbhIoCg1vcmlnaW5hbF9zaXplGAEgASgLMhEubW9ub3BhdGgudjEuU2l6ZRInCgxyZXNpemVkX3NpemUYAiABKAsyES5tb25vcGF0aC52MS5TaXplEiUKB3BhZGRpbmcYAyABKAsyFC5tb25vcGF0aC52MS5QYWRkaW5nEiYKCGdyaWRfdGh3GAQgASgLMhQubW9ub3BhdGgudjEuR3JpZFRodxITCgt0b2tlbl9jb3VudBgFIAEoDRIpCghmZWF0dXJlcxgGIAEoCzIXLm1vbm9wYXRoLnYxLlRlbnNvclNwZWMSKgoJdGlsZV9ncmlkGAcgASgLMhUubW9ub3BhdGgudjEuVGlsZUdyaWRIABInCgpmaXhlZF9zaXplGAggASgLMhEubW9ub3BhdGgudjEuU2l6ZUgAEh8KBGNyb3AYCSABKAsyES5tb25vcGF0aC52MS5Dcm9wQgoKCGdlb21ldHJ5IlYKCFRpbGVHcmlkEg8KB2NvbHVtbnMYASABKA0SDAoEcm93cxgCIAEoDRIVCg1oYXNfdGh1bWJuYWlsGAMgASgIEhQKDHRpbGVfc2l6ZV9weBgEIAEoDSJMCgRDcm9wEg8KB2xlZnRfcHgYASABKBESDgoGdG9wX3B4GAIgASgREhAKCHdpZHRoX3B4GAMgASgNEhEKCWhlaWdodF9weBgEIAEoDSIrCgRTaXplEhAKCHdpZHRoX3B4GAEgASgNEhEKCWhlaWdodF9weBgCIAEoDSIuCgdQYWRkaW5nEhAKCHJpZ2h0X3B4GAEgASgNEhEKCWJvdHRvbV9weBgCIAEoDSIqCgdHcmlkVGh3EgkKAXQYASABKA0SCQoBaBgCIAEoDRIJCgF3GAMgASgNQlAKDmlvLm1vbm9wYXRoLnYxUAFaPGdpdGh1Yi5jb20vbW9ub3BhdGgvbW9ub3BhdGgvc3R1YnMvZ28vbW9ub3BhdGgvdjE7bW9ub3BhdGh2MWIGcHJvdG8z", [file_monopath_v1_tensor]);
 
 /**
  * Everything that follows from an image's size and the processor config alone.
@@ -42,26 +42,58 @@ export type ImagePlan = Message<"monopath.v1.ImagePlan"> & {
   padding?: Padding | undefined;
 
   /**
-   * Patch grid of the padded image.
+   * Patch grid of the padded image, or of what is kept of it. Where `geometry` says that rows of features are something else, it
+   * is all zero, as is the padding; both are there all the same, for clients that know of nothing else.
    *
    * @generated from field: monopath.v1.GridThw grid_thw = 4;
    */
   gridThw?: GridThw | undefined;
 
   /**
-   * Tokens that the encoder's output will have for this image.
+   * Tokens that the encoder's output will have for this image; 0 where the config does not say how many.
    *
    * @generated from field: uint32 token_count = 5;
    */
   tokenCount: number;
 
   /**
-   * The tensor that will follow, exactly: rows, channels, patch height, patch width; where rows hold several frames, these come
-   * behind the channels. Absent where no element type was asked.
+   * The tensor that will follow, exactly: rows, channels, height and width of a row's pixels; where rows hold several frames,
+   * these come behind the channels. Absent where no element type was asked.
    *
    * @generated from field: monopath.v1.TensorSpec features = 6;
    */
   features?: TensorSpec | undefined;
+
+  /**
+   * What the rows of features are, where they are no patches of `grid_thw`. Who does not know it still has the shape and the
+   * token count.
+   *
+   * @generated from oneof monopath.v1.ImagePlan.geometry
+   */
+  geometry: {
+    /**
+     * One row for each tile.
+     *
+     * @generated from field: monopath.v1.TileGrid tile_grid = 7;
+     */
+    value: TileGrid;
+    case: "tileGrid";
+  } | {
+    /**
+     * One row, which is the image in the size that all images get.
+     *
+     * @generated from field: monopath.v1.Size fixed_size = 8;
+     */
+    value: Size;
+    case: "fixedSize";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * What is used of the resized image, at a height and width of its own. Absent: all of it.
+   *
+   * @generated from field: monopath.v1.Crop crop = 9;
+   */
+  crop?: Crop | undefined;
 };
 
 /**
@@ -70,6 +102,90 @@ export type ImagePlan = Message<"monopath.v1.ImagePlan"> & {
  */
 export const ImagePlanSchema: GenMessage<ImagePlan> = /*@__PURE__*/
   messageDesc(file_monopath_v1_geometry, 0);
+
+/**
+ * Tiles of one size, cut from an image that was resized to a whole number of them. Rows of features are in raster order.
+ *
+ * @generated from message monopath.v1.TileGrid
+ */
+export type TileGrid = Message<"monopath.v1.TileGrid"> & {
+  /**
+   * Tiles per line.
+   *
+   * @generated from field: uint32 columns = 1;
+   */
+  columns: number;
+
+  /**
+   * Tiles per column.
+   *
+   * @generated from field: uint32 rows = 2;
+   */
+  rows: number;
+
+  /**
+   * One more row of features follows, the last: the whole image, resized to one tile.
+   *
+   * @generated from field: bool has_thumbnail = 3;
+   */
+  hasThumbnail: boolean;
+
+  /**
+   * Side of a tile.
+   *
+   * @generated from field: uint32 tile_size_px = 4;
+   */
+  tileSizePx: number;
+};
+
+/**
+ * Describes the message monopath.v1.TileGrid.
+ * Use `create(TileGridSchema)` to create a new message.
+ */
+export const TileGridSchema: GenMessage<TileGrid> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_geometry, 1);
+
+/**
+ * A window onto a resized image.
+ *
+ * @generated from message monopath.v1.Crop
+ */
+export type Crop = Message<"monopath.v1.Crop"> & {
+  /**
+   * Columns of the image that are left out at the left; where negative, columns of zero pixels that are put before it.
+   *
+   * @generated from field: sint32 left_px = 1;
+   */
+  leftPx: number;
+
+  /**
+   * Lines that are left out at the top; where negative, lines of zero pixels that are put before it.
+   *
+   * @generated from field: sint32 top_px = 2;
+   */
+  topPx: number;
+
+  /**
+   * Columns that are kept. What lies beyond the image is zero pixels.
+   *
+   * @generated from field: uint32 width_px = 3;
+   */
+  widthPx: number;
+
+  /**
+   * Lines that are kept.
+   *
+   * @generated from field: uint32 height_px = 4;
+   */
+  heightPx: number;
+};
+
+/**
+ * Describes the message monopath.v1.Crop.
+ * Use `create(CropSchema)` to create a new message.
+ */
+export const CropSchema: GenMessage<Crop> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_geometry, 2);
 
 /**
  * Width and height of an image.
@@ -97,7 +213,7 @@ export type Size = Message<"monopath.v1.Size"> & {
  * Use `create(SizeSchema)` to create a new message.
  */
 export const SizeSchema: GenMessage<Size> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_geometry, 1);
+  messageDesc(file_monopath_v1_geometry, 3);
 
 /**
  * Zero pixels added to an image, at its right and bottom only.
@@ -125,7 +241,7 @@ export type Padding = Message<"monopath.v1.Padding"> & {
  * Use `create(PaddingSchema)` to create a new message.
  */
 export const PaddingSchema: GenMessage<Padding> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_geometry, 2);
+  messageDesc(file_monopath_v1_geometry, 4);
 
 /**
  * A patch grid, in patches (not merged tokens). Rows of features are in raster order: time, then height, then width; for
@@ -161,5 +277,5 @@ export type GridThw = Message<"monopath.v1.GridThw"> & {
  * Use `create(GridThwSchema)` to create a new message.
  */
 export const GridThwSchema: GenMessage<GridThw> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_geometry, 3);
+  messageDesc(file_monopath_v1_geometry, 5);
 

@@ -8,7 +8,7 @@ import type { OutputConfig, ProcessorConfig } from "./config_pb.js";
 import { file_monopath_v1_config } from "./config_pb.js";
 import type { ItemTimings, Provenance } from "./event_pb.js";
 import { file_monopath_v1_event } from "./event_pb.js";
-import type { GridThw, Size } from "./geometry_pb.js";
+import type { GridThw, Size, TileGrid } from "./geometry_pb.js";
 import { file_monopath_v1_geometry } from "./geometry_pb.js";
 import type { CudaIpcHandle, FeatureChunk, SharedMemoryHandle } from "./location_pb.js";
 import { file_monopath_v1_location } from "./location_pb.js";
@@ -21,7 +21,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file monopath/v1/local.proto.
  */
 export const file_monopath_v1_local: GenFile = /*@__PURE__*/
-  fileDesc("Chdtb25vcGF0aC92MS9sb2NhbC5wcm90bxILbW9ub3BhdGgudjEifwoLTG9jYWxDb25maWcSNwoJcHJvY2Vzc29yGAEgASgLMhwubW9ub3BhdGgudjEuUHJvY2Vzc29yQ29uZmlnQgainiQCCAESMQoGb3V0cHV0GAIgASgLMhkubW9ub3BhdGgudjEuT3V0cHV0Q29uZmlnQgainiQCCAE6BJCeJAEinQIKCUxvY2FsSXRlbRIKCgJpZBgBIAEoBRIWCgVsYWJlbBgCIAEoCUIHop4kAzCACBIwCg1vcmlnaW5hbF9zaXplGAMgASgLMhEubW9ub3BhdGgudjEuU2l6ZUIGop4kAggBEi4KCGdyaWRfdGh3GAQgASgLMhQubW9ub3BhdGgudjEuR3JpZFRod0IGop4kAggBEhMKC3Rva2VuX2NvdW50GAUgASgNEjEKCGZlYXR1cmVzGAYgASgLMhcubW9ub3BhdGgudjEuVGVuc29yU3BlY0IGop4kAggBEhwKC3RyYWNlcGFyZW50GAcgASgJQgeiniQDMIABEh4KDmNvbnRlbnRfc2hhMjU2GAggASgMQgainiQCMCA6BJCeJAEixwEKEUxvY2FsSXRlbUZlYXR1cmVzEgoKAmlkGAEgASgFEioKBWNodW5rGAIgASgLMhkubW9ub3BhdGgudjEuRmVhdHVyZUNodW5rSAASOAoNc2hhcmVkX21lbW9yeRgDIAEoCzIfLm1vbm9wYXRoLnYxLlNoYXJlZE1lbW9yeUhhbmRsZUgAEi4KCGN1ZGFfaXBjGAQgASgLMhoubW9ub3BhdGgudjEuQ3VkYUlwY0hhbmRsZUgAOgSQniQBQgoKCGxvY2F0aW9uIpMBCg1Mb2NhbEZlYXR1cmVzEgoKAmlkGAEgASgFEioKBWNodW5rGAIgASgLMhkubW9ub3BhdGgudjEuRmVhdHVyZUNodW5rSAASOAoNc2hhcmVkX21lbW9yeRgDIAEoCzIfLm1vbm9wYXRoLnYxLlNoYXJlZE1lbW9yeUhhbmRsZUgAOgSQniQBQgoKCGxvY2F0aW9uIooBCg9Mb2NhbENvbXBsZXRpb24SCgoCaWQYASABKAUSDQoFbGFiZWwYAiABKAkSKwoKcHJvdmVuYW5jZRgDIAEoCzIXLm1vbm9wYXRoLnYxLlByb3ZlbmFuY2USKQoHdGltaW5ncxgEIAEoCzIYLm1vbm9wYXRoLnYxLkl0ZW1UaW1pbmdzOgSQniQBQlAKDmlvLm1vbm9wYXRoLnYxUAFaPGdpdGh1Yi5jb20vbW9ub3BhdGgvbW9ub3BhdGgvc3R1YnMvZ28vbW9ub3BhdGgvdjE7bW9ub3BhdGh2MWIGcHJvdG8z", [file_monopath_v1_config, file_monopath_v1_event, file_monopath_v1_geometry, file_monopath_v1_location, file_monopath_v1_options, file_monopath_v1_tensor]);
+  fileDesc("Chdtb25vcGF0aC92MS9sb2NhbC5wcm90bxILbW9ub3BhdGgudjEifwoLTG9jYWxDb25maWcSNwoJcHJvY2Vzc29yGAEgASgLMhwubW9ub3BhdGgudjEuUHJvY2Vzc29yQ29uZmlnQgainiQCCAESMQoGb3V0cHV0GAIgASgLMhkubW9ub3BhdGgudjEuT3V0cHV0Q29uZmlnQgainiQCCAE6BJCeJAEixwIKCUxvY2FsSXRlbRIKCgJpZBgBIAEoBRIWCgVsYWJlbBgCIAEoCUIHop4kAzCACBIwCg1vcmlnaW5hbF9zaXplGAMgASgLMhEubW9ub3BhdGgudjEuU2l6ZUIGop4kAggBEi4KCGdyaWRfdGh3GAQgASgLMhQubW9ub3BhdGgudjEuR3JpZFRod0IGop4kAggBEhMKC3Rva2VuX2NvdW50GAUgASgNEjEKCGZlYXR1cmVzGAYgASgLMhcubW9ub3BhdGgudjEuVGVuc29yU3BlY0IGop4kAggBEhwKC3RyYWNlcGFyZW50GAcgASgJQgeiniQDMIABEh4KDmNvbnRlbnRfc2hhMjU2GAggASgMQgainiQCMCASKAoJdGlsZV9ncmlkGAkgASgLMhUubW9ub3BhdGgudjEuVGlsZUdyaWQ6BJCeJAEixwEKEUxvY2FsSXRlbUZlYXR1cmVzEgoKAmlkGAEgASgFEioKBWNodW5rGAIgASgLMhkubW9ub3BhdGgudjEuRmVhdHVyZUNodW5rSAASOAoNc2hhcmVkX21lbW9yeRgDIAEoCzIfLm1vbm9wYXRoLnYxLlNoYXJlZE1lbW9yeUhhbmRsZUgAEi4KCGN1ZGFfaXBjGAQgASgLMhoubW9ub3BhdGgudjEuQ3VkYUlwY0hhbmRsZUgAOgSQniQBQgoKCGxvY2F0aW9uIpMBCg1Mb2NhbEZlYXR1cmVzEgoKAmlkGAEgASgFEioKBWNodW5rGAIgASgLMhkubW9ub3BhdGgudjEuRmVhdHVyZUNodW5rSAASOAoNc2hhcmVkX21lbW9yeRgDIAEoCzIfLm1vbm9wYXRoLnYxLlNoYXJlZE1lbW9yeUhhbmRsZUgAOgSQniQBQgoKCGxvY2F0aW9uIooBCg9Mb2NhbENvbXBsZXRpb24SCgoCaWQYASABKAUSDQoFbGFiZWwYAiABKAkSKwoKcHJvdmVuYW5jZRgDIAEoCzIXLm1vbm9wYXRoLnYxLlByb3ZlbmFuY2USKQoHdGltaW5ncxgEIAEoCzIYLm1vbm9wYXRoLnYxLkl0ZW1UaW1pbmdzOgSQniQBQlAKDmlvLm1vbm9wYXRoLnYxUAFaPGdpdGh1Yi5jb20vbW9ub3BhdGgvbW9ub3BhdGgvc3R1YnMvZ28vbW9ub3BhdGgvdjE7bW9ub3BhdGh2MWIGcHJvdG8z", [file_monopath_v1_config, file_monopath_v1_event, file_monopath_v1_geometry, file_monopath_v1_location, file_monopath_v1_options, file_monopath_v1_tensor]);
 
 /**
  * Opens a stream of finished features.
@@ -79,7 +79,7 @@ export type LocalItem = Message<"monopath.v1.LocalItem"> & {
   originalSize?: Size | undefined;
 
   /**
-   * The grid that the client computed. Must be the plan's.
+   * The grid that the client computed. Must be the plan's; all zero where that has none.
    *
    * @generated from field: monopath.v1.GridThw grid_thw = 4;
    */
@@ -112,6 +112,13 @@ export type LocalItem = Message<"monopath.v1.LocalItem"> & {
    * @generated from field: bytes content_sha256 = 8;
    */
   contentSha256: Uint8Array;
+
+  /**
+   * The tiles that the client computed, for families that have them. If it is there, it must be the plan's.
+   *
+   * @generated from field: monopath.v1.TileGrid tile_grid = 9;
+   */
+  tileGrid?: TileGrid | undefined;
 };
 
 /**

@@ -31,7 +31,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file monopath/v1/service.proto.
  */
 export const file_monopath_v1_service: GenFile = /*@__PURE__*/
-  fileDesc("Chltb25vcGF0aC92MS9zZXJ2aWNlLnByb3RvEgttb25vcGF0aC52MSKOAgoSU3RyZWFtTG9jYWxSZXF1ZXN0EioKBmNvbmZpZxgfIAEoCzIYLm1vbm9wYXRoLnYxLkxvY2FsQ29uZmlnSAASJgoEaXRlbRggIAEoCzIWLm1vbm9wYXRoLnYxLkxvY2FsSXRlbUgAEjcKDWl0ZW1fZmVhdHVyZXMYISABKAsyHi5tb25vcGF0aC52MS5Mb2NhbEl0ZW1GZWF0dXJlc0gAEicKB3JlbGVhc2UYIiABKAsyFC5tb25vcGF0aC52MS5SZWxlYXNlSAASMQoMY2FuY2VsbGF0aW9uGCMgASgLMhkubW9ub3BhdGgudjEuQ2FuY2VsbGF0aW9uSAA6BJCeJAFCCQoHcGF5bG9hZCL+AgoTU3RyZWFtTG9jYWxSZXNwb25zZRIjCgVyZWFkeRgBIAEoCzISLm1vbm9wYXRoLnYxLlJlYWR5SAASJQoEcGxhbhgCIAEoCzIVLm1vbm9wYXRoLnYxLkl0ZW1QbGFuSAASJwoFZXJyb3IYAyABKAsyFi5tb25vcGF0aC52MS5JdGVtRXJyb3JIABInCgdzdW1tYXJ5GAQgASgLMhQubW9ub3BhdGgudjEuU3VtbWFyeUgAEiUKBmdvYXdheRgFIAEoCzITLm1vbm9wYXRoLnYxLkdvYXdheUgAEi0KB2ZhaWx1cmUYBiABKAsyGi5tb25vcGF0aC52MS5TdHJlYW1GYWlsdXJlSAASLgoIZmVhdHVyZXMYJSABKAsyGi5tb25vcGF0aC52MS5Mb2NhbEZlYXR1cmVzSAASMgoKY29tcGxldGlvbhgmIAEoCzIcLm1vbm9wYXRoLnYxLkxvY2FsQ29tcGxldGlvbkgAOgSQniQBQgkKB3BheWxvYWQi6gEKGVN0cmVhbURlZmVycmVkQ3VkYVJlcXVlc3QSMQoGY29uZmlnGAsgASgLMh8ubW9ub3BhdGgudjEuRGVmZXJyZWRDdWRhQ29uZmlnSAASLQoEaXRlbRgMIAEoCzIdLm1vbm9wYXRoLnYxLkRlZmVycmVkQ3VkYUl0ZW1IABInCgdyZWxlYXNlGA4gASgLMhQubW9ub3BhdGgudjEuUmVsZWFzZUgAEjEKDGNhbmNlbGxhdGlvbhgPIAEoCzIZLm1vbm9wYXRoLnYxLkNhbmNlbGxhdGlvbkgAOgSQniQCQgkKB3BheWxvYWQikwMKGlN0cmVhbURlZmVycmVkQ3VkYVJlc3BvbnNlEiMKBXJlYWR5GAEgASgLMhIubW9ub3BhdGgudjEuUmVhZHlIABIlCgRwbGFuGAIgASgLMhUubW9ub3BhdGgudjEuSXRlbVBsYW5IABInCgVlcnJvchgDIAEoCzIWLm1vbm9wYXRoLnYxLkl0ZW1FcnJvckgAEicKB3N1bW1hcnkYBCABKAsyFC5tb25vcGF0aC52MS5TdW1tYXJ5SAASJQoGZ29hd2F5GAUgASgLMhMubW9ub3BhdGgudjEuR29hd2F5SAASLQoHZmFpbHVyZRgGIAEoCzIaLm1vbm9wYXRoLnYxLlN0cmVhbUZhaWx1cmVIABI1CghmZWF0dXJlcxgRIAEoCzIhLm1vbm9wYXRoLnYxLkRlZmVycmVkQ3VkYUZlYXR1cmVzSAASOQoKY29tcGxldGlvbhgSIAEoCzIjLm1vbm9wYXRoLnYxLkRlZmVycmVkQ3VkYUNvbXBsZXRpb25IADoEkJ4kAkIJCgdwYXlsb2FkIucBChhTdHJlYW1EZWZlcnJlZENwdVJlcXVlc3QSMAoGY29uZmlnGBUgASgLMh4ubW9ub3BhdGgudjEuRGVmZXJyZWRDcHVDb25maWdIABIsCgRpdGVtGBYgASgLMhwubW9ub3BhdGgudjEuRGVmZXJyZWRDcHVJdGVtSAASJwoHcmVsZWFzZRgYIAEoCzIULm1vbm9wYXRoLnYxLlJlbGVhc2VIABIxCgxjYW5jZWxsYXRpb24YGSABKAsyGS5tb25vcGF0aC52MS5DYW5jZWxsYXRpb25IADoEkJ4kA0IJCgdwYXlsb2FkIpADChlTdHJlYW1EZWZlcnJlZENwdVJlc3BvbnNlEiMKBXJlYWR5GAEgASgLMhIubW9ub3BhdGgudjEuUmVhZHlIABIlCgRwbGFuGAIgASgLMhUubW9ub3BhdGgudjEuSXRlbVBsYW5IABInCgVlcnJvchgDIAEoCzIWLm1vbm9wYXRoLnYxLkl0ZW1FcnJvckgAEicKB3N1bW1hcnkYBCABKAsyFC5tb25vcGF0aC52MS5TdW1tYXJ5SAASJQoGZ29hd2F5GAUgASgLMhMubW9ub3BhdGgudjEuR29hd2F5SAASLQoHZmFpbHVyZRgGIAEoCzIaLm1vbm9wYXRoLnYxLlN0cmVhbUZhaWx1cmVIABI0CghmZWF0dXJlcxgbIAEoCzIgLm1vbm9wYXRoLnYxLkRlZmVycmVkQ3B1RmVhdHVyZXNIABI4Cgpjb21wbGV0aW9uGBwgASgLMiIubW9ub3BhdGgudjEuRGVmZXJyZWRDcHVDb21wbGV0aW9uSAA6BJCeJANCCQoHcGF5bG9hZCKFAgoLUGxhblJlcXVlc3QSNwoJcHJvY2Vzc29yGAEgASgLMhwubW9ub3BhdGgudjEuUHJvY2Vzc29yQ29uZmlnQgainiQCCAESMAoGaW1hZ2VzGAIgAygLMhcubW9ub3BhdGgudjEuU2l6ZWRJbWFnZUIHop4kAzCQThI3ChJlbmNvZGVyX3JhbmtfY291bnQYAyABKA1CFqKeJBIRAAAAAAAA8D8ZAAAAAAAAsEBIAIgBARItCglkYXRhX3R5cGUYBCABKA4yFS5tb25vcGF0aC52MS5EYXRhVHlwZUgBiAEBQhUKE19lbmNvZGVyX3JhbmtfY291bnRCDAoKX2RhdGFfdHlwZSLlAQoMUGxhblJlc3BvbnNlEikKBmltYWdlcxgBIAMoCzIZLm1vbm9wYXRoLnYxLlBsYW5uZWRJbWFnZRIzCg1lbmNvZGVyX3JhbmtzGAIgAygLMhwubW9ub3BhdGgudjEuRW5jb2RlclJhbmtMb2FkEi8KCXByb2Nlc3NvchgDIAEoCzIcLm1vbm9wYXRoLnYxLlByb2Nlc3NvckNvbmZpZxIVCg1jb25maWdfc2hhMjU2GAQgASgMEi0KCHdhcm5pbmdzGAUgAygLMhsubW9ub3BhdGgudjEuRmllbGRWaW9sYXRpb24iGAoWR2V0Q2FwYWJpbGl0aWVzUmVxdWVzdCKjBAoXR2V0Q2FwYWJpbGl0aWVzUmVzcG9uc2USGAoQY29udHJhY3RfdmVyc2lvbhgBIAEoCRIWCg5zZXJ2ZXJfdmVyc2lvbhgCIAEoCRIqCgVwYXRocxgDIAMoCzIbLm1vbm9wYXRoLnYxLlBhdGhDYXBhYmlsaXR5EiQKB2RldmljZXMYBCADKAsyEy5tb25vcGF0aC52MS5EZXZpY2USJAoHcHJlc2V0cxgFIAMoCzITLm1vbm9wYXRoLnYxLlByZXNldBIpCgpkYXRhX3R5cGVzGAYgAygOMhUubW9ub3BhdGgudjEuRGF0YVR5cGUSNAoKdHJhbnNwb3J0cxgHIAMoCzIgLm1vbm9wYXRoLnYxLlRyYW5zcG9ydENhcGFiaWxpdHkSKQoGbGltaXRzGAggASgLMhkubW9ub3BhdGgudjEuU3RyZWFtTGltaXRzEhUKDWltYWdlX2Zvcm1hdHMYCSADKAkSLwoNcGl4ZWxfZm9ybWF0cxgKIAMoDjIYLm1vbm9wYXRoLnYxLlBpeGVsRm9ybWF0EjUKEHJlc2FtcGxlX2tlcm5lbHMYCyADKA4yGy5tb25vcGF0aC52MS5SZXNhbXBsZUtlcm5lbBIWCg5waWxsb3dfdmVyc2lvbhgMIAEoCRI7ChZwaWxsb3dfcmVzYW1wbGVfa2VybmVsGA0gASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWwiQQoKU2l6ZWRJbWFnZRIKCgJpZBgBIAEoBRInCgRzaXplGAIgASgLMhEubW9ub3BhdGgudjEuU2l6ZUIGop4kAggBIqIBCgxQbGFubmVkSW1hZ2USCgoCaWQYASABKAUSJgoEcGxhbhgCIAEoCzIWLm1vbm9wYXRoLnYxLkltYWdlUGxhbkgAEicKBWVycm9yGAMgASgLMhYubW9ub3BhdGgudjEuSXRlbUVycm9ySAASGQoMZW5jb2Rlcl9yYW5rGAQgASgNSAGIAQFCCQoHb3V0Y29tZUIPCg1fZW5jb2Rlcl9yYW5rIkkKD0VuY29kZXJSYW5rTG9hZBIMCgRyYW5rGAEgASgNEhMKC2ltYWdlX2NvdW50GAIgASgNEhMKC3BhdGNoX2NvdW50GAMgASgEIm0KDlBhdGhDYXBhYmlsaXR5EiwKBHBhdGgYASABKA4yHi5tb25vcGF0aC52MS5QcmVwcm9jZXNzaW5nUGF0aBIRCglhdmFpbGFibGUYAiABKAgSGgoSdW5hdmFpbGFibGVfcmVhc29uGAMgASgJIlIKE1RyYW5zcG9ydENhcGFiaWxpdHkSDAoEbmFtZRgBIAEoCRIRCglhdmFpbGFibGUYAiABKAgSGgoSdW5hdmFpbGFibGVfcmVhc29uGAMgASgJImcKBkRldmljZRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEi0KBXBhdGhzGAMgAygOMh4ubW9ub3BhdGgudjEuUHJlcHJvY2Vzc2luZ1BhdGgSFAoMbWVtb3J5X2J5dGVzGAQgASgEIl4KBlByZXNldBIMCgRuYW1lGAEgASgJEi8KCXByb2Nlc3NvchgCIAEoCzIcLm1vbm9wYXRoLnYxLlByb2Nlc3NvckNvbmZpZxIVCg1jb25maWdfc2hhMjU2GAMgASgMMuwDChRQcmVwcm9jZXNzaW5nU2VydmljZRJaCgtTdHJlYW1Mb2NhbBIfLm1vbm9wYXRoLnYxLlN0cmVhbUxvY2FsUmVxdWVzdBogLm1vbm9wYXRoLnYxLlN0cmVhbUxvY2FsUmVzcG9uc2UiBJieJAEoATABEm8KElN0cmVhbURlZmVycmVkQ3VkYRImLm1vbm9wYXRoLnYxLlN0cmVhbURlZmVycmVkQ3VkYVJlcXVlc3QaJy5tb25vcGF0aC52MS5TdHJlYW1EZWZlcnJlZEN1ZGFSZXNwb25zZSIEmJ4kAigBMAESbAoRU3RyZWFtRGVmZXJyZWRDcHUSJS5tb25vcGF0aC52MS5TdHJlYW1EZWZlcnJlZENwdVJlcXVlc3QaJi5tb25vcGF0aC52MS5TdHJlYW1EZWZlcnJlZENwdVJlc3BvbnNlIgSYniQDKAEwARI7CgRQbGFuEhgubW9ub3BhdGgudjEuUGxhblJlcXVlc3QaGS5tb25vcGF0aC52MS5QbGFuUmVzcG9uc2USXAoPR2V0Q2FwYWJpbGl0aWVzEiMubW9ub3BhdGgudjEuR2V0Q2FwYWJpbGl0aWVzUmVxdWVzdBokLm1vbm9wYXRoLnYxLkdldENhcGFiaWxpdGllc1Jlc3BvbnNlQlAKDmlvLm1vbm9wYXRoLnYxUAFaPGdpdGh1Yi5jb20vbW9ub3BhdGgvbW9ub3BhdGgvc3R1YnMvZ28vbW9ub3BhdGgvdjE7bW9ub3BhdGh2MWIGcHJvdG8z", [file_monopath_v1_config, file_monopath_v1_deferred_cpu, file_monopath_v1_deferred_cuda, file_monopath_v1_error, file_monopath_v1_event, file_monopath_v1_geometry, file_monopath_v1_image, file_monopath_v1_local, file_monopath_v1_options, file_monopath_v1_path, file_monopath_v1_tensor]);
+  fileDesc("Chltb25vcGF0aC92MS9zZXJ2aWNlLnByb3RvEgttb25vcGF0aC52MSKOAgoSU3RyZWFtTG9jYWxSZXF1ZXN0EioKBmNvbmZpZxgfIAEoCzIYLm1vbm9wYXRoLnYxLkxvY2FsQ29uZmlnSAASJgoEaXRlbRggIAEoCzIWLm1vbm9wYXRoLnYxLkxvY2FsSXRlbUgAEjcKDWl0ZW1fZmVhdHVyZXMYISABKAsyHi5tb25vcGF0aC52MS5Mb2NhbEl0ZW1GZWF0dXJlc0gAEicKB3JlbGVhc2UYIiABKAsyFC5tb25vcGF0aC52MS5SZWxlYXNlSAASMQoMY2FuY2VsbGF0aW9uGCMgASgLMhkubW9ub3BhdGgudjEuQ2FuY2VsbGF0aW9uSAA6BJCeJAFCCQoHcGF5bG9hZCK2AwoTU3RyZWFtTG9jYWxSZXNwb25zZRIjCgVyZWFkeRgBIAEoCzISLm1vbm9wYXRoLnYxLlJlYWR5SAASJQoEcGxhbhgCIAEoCzIVLm1vbm9wYXRoLnYxLkl0ZW1QbGFuSAASJwoFZXJyb3IYAyABKAsyFi5tb25vcGF0aC52MS5JdGVtRXJyb3JIABInCgdzdW1tYXJ5GAQgASgLMhQubW9ub3BhdGgudjEuU3VtbWFyeUgAEiUKBmdvYXdheRgFIAEoCzITLm1vbm9wYXRoLnYxLkdvYXdheUgAEi0KB2ZhaWx1cmUYBiABKAsyGi5tb25vcGF0aC52MS5TdHJlYW1GYWlsdXJlSAASLgoIZmVhdHVyZXMYJSABKAsyGi5tb25vcGF0aC52MS5Mb2NhbEZlYXR1cmVzSAASMgoKY29tcGxldGlvbhgmIAEoCzIcLm1vbm9wYXRoLnYxLkxvY2FsQ29tcGxldGlvbkgAEjYKBWdyb3VwGCcgASgLMiUubW9ub3BhdGgudjEuU3RyZWFtTG9jYWxSZXNwb25zZUdyb3VwSAA6BJCeJAFCCQoHcGF5bG9hZCJVChhTdHJlYW1Mb2NhbFJlc3BvbnNlR3JvdXASMwoJcmVzcG9uc2VzGAEgAygLMiAubW9ub3BhdGgudjEuU3RyZWFtTG9jYWxSZXNwb25zZToEkJ4kASLqAQoZU3RyZWFtRGVmZXJyZWRDdWRhUmVxdWVzdBIxCgZjb25maWcYCyABKAsyHy5tb25vcGF0aC52MS5EZWZlcnJlZEN1ZGFDb25maWdIABItCgRpdGVtGAwgASgLMh0ubW9ub3BhdGgudjEuRGVmZXJyZWRDdWRhSXRlbUgAEicKB3JlbGVhc2UYDiABKAsyFC5tb25vcGF0aC52MS5SZWxlYXNlSAASMQoMY2FuY2VsbGF0aW9uGA8gASgLMhkubW9ub3BhdGgudjEuQ2FuY2VsbGF0aW9uSAA6BJCeJAJCCQoHcGF5bG9hZCLSAwoaU3RyZWFtRGVmZXJyZWRDdWRhUmVzcG9uc2USIwoFcmVhZHkYASABKAsyEi5tb25vcGF0aC52MS5SZWFkeUgAEiUKBHBsYW4YAiABKAsyFS5tb25vcGF0aC52MS5JdGVtUGxhbkgAEicKBWVycm9yGAMgASgLMhYubW9ub3BhdGgudjEuSXRlbUVycm9ySAASJwoHc3VtbWFyeRgEIAEoCzIULm1vbm9wYXRoLnYxLlN1bW1hcnlIABIlCgZnb2F3YXkYBSABKAsyEy5tb25vcGF0aC52MS5Hb2F3YXlIABItCgdmYWlsdXJlGAYgASgLMhoubW9ub3BhdGgudjEuU3RyZWFtRmFpbHVyZUgAEjUKCGZlYXR1cmVzGBEgASgLMiEubW9ub3BhdGgudjEuRGVmZXJyZWRDdWRhRmVhdHVyZXNIABI5Cgpjb21wbGV0aW9uGBIgASgLMiMubW9ub3BhdGgudjEuRGVmZXJyZWRDdWRhQ29tcGxldGlvbkgAEj0KBWdyb3VwGBMgASgLMiwubW9ub3BhdGgudjEuU3RyZWFtRGVmZXJyZWRDdWRhUmVzcG9uc2VHcm91cEgAOgSQniQCQgkKB3BheWxvYWQiYwofU3RyZWFtRGVmZXJyZWRDdWRhUmVzcG9uc2VHcm91cBI6CglyZXNwb25zZXMYASADKAsyJy5tb25vcGF0aC52MS5TdHJlYW1EZWZlcnJlZEN1ZGFSZXNwb25zZToEkJ4kAiLnAQoYU3RyZWFtRGVmZXJyZWRDcHVSZXF1ZXN0EjAKBmNvbmZpZxgVIAEoCzIeLm1vbm9wYXRoLnYxLkRlZmVycmVkQ3B1Q29uZmlnSAASLAoEaXRlbRgWIAEoCzIcLm1vbm9wYXRoLnYxLkRlZmVycmVkQ3B1SXRlbUgAEicKB3JlbGVhc2UYGCABKAsyFC5tb25vcGF0aC52MS5SZWxlYXNlSAASMQoMY2FuY2VsbGF0aW9uGBkgASgLMhkubW9ub3BhdGgudjEuQ2FuY2VsbGF0aW9uSAA6BJCeJANCCQoHcGF5bG9hZCLOAwoZU3RyZWFtRGVmZXJyZWRDcHVSZXNwb25zZRIjCgVyZWFkeRgBIAEoCzISLm1vbm9wYXRoLnYxLlJlYWR5SAASJQoEcGxhbhgCIAEoCzIVLm1vbm9wYXRoLnYxLkl0ZW1QbGFuSAASJwoFZXJyb3IYAyABKAsyFi5tb25vcGF0aC52MS5JdGVtRXJyb3JIABInCgdzdW1tYXJ5GAQgASgLMhQubW9ub3BhdGgudjEuU3VtbWFyeUgAEiUKBmdvYXdheRgFIAEoCzITLm1vbm9wYXRoLnYxLkdvYXdheUgAEi0KB2ZhaWx1cmUYBiABKAsyGi5tb25vcGF0aC52MS5TdHJlYW1GYWlsdXJlSAASNAoIZmVhdHVyZXMYGyABKAsyIC5tb25vcGF0aC52MS5EZWZlcnJlZENwdUZlYXR1cmVzSAASOAoKY29tcGxldGlvbhgcIAEoCzIiLm1vbm9wYXRoLnYxLkRlZmVycmVkQ3B1Q29tcGxldGlvbkgAEjwKBWdyb3VwGB0gASgLMisubW9ub3BhdGgudjEuU3RyZWFtRGVmZXJyZWRDcHVSZXNwb25zZUdyb3VwSAA6BJCeJANCCQoHcGF5bG9hZCJhCh5TdHJlYW1EZWZlcnJlZENwdVJlc3BvbnNlR3JvdXASOQoJcmVzcG9uc2VzGAEgAygLMiYubW9ub3BhdGgudjEuU3RyZWFtRGVmZXJyZWRDcHVSZXNwb25zZToEkJ4kAyKFAgoLUGxhblJlcXVlc3QSNwoJcHJvY2Vzc29yGAEgASgLMhwubW9ub3BhdGgudjEuUHJvY2Vzc29yQ29uZmlnQgainiQCCAESMAoGaW1hZ2VzGAIgAygLMhcubW9ub3BhdGgudjEuU2l6ZWRJbWFnZUIHop4kAzCQThI3ChJlbmNvZGVyX3JhbmtfY291bnQYAyABKA1CFqKeJBIRAAAAAAAA8D8ZAAAAAAAAsEBIAIgBARItCglkYXRhX3R5cGUYBCABKA4yFS5tb25vcGF0aC52MS5EYXRhVHlwZUgBiAEBQhUKE19lbmNvZGVyX3JhbmtfY291bnRCDAoKX2RhdGFfdHlwZSLlAQoMUGxhblJlc3BvbnNlEikKBmltYWdlcxgBIAMoCzIZLm1vbm9wYXRoLnYxLlBsYW5uZWRJbWFnZRIzCg1lbmNvZGVyX3JhbmtzGAIgAygLMhwubW9ub3BhdGgudjEuRW5jb2RlclJhbmtMb2FkEi8KCXByb2Nlc3NvchgDIAEoCzIcLm1vbm9wYXRoLnYxLlByb2Nlc3NvckNvbmZpZxIVCg1jb25maWdfc2hhMjU2GAQgASgMEi0KCHdhcm5pbmdzGAUgAygLMhsubW9ub3BhdGgudjEuRmllbGRWaW9sYXRpb24iGAoWR2V0Q2FwYWJpbGl0aWVzUmVxdWVzdCKjBAoXR2V0Q2FwYWJpbGl0aWVzUmVzcG9uc2USGAoQY29udHJhY3RfdmVyc2lvbhgBIAEoCRIWCg5zZXJ2ZXJfdmVyc2lvbhgCIAEoCRIqCgVwYXRocxgDIAMoCzIbLm1vbm9wYXRoLnYxLlBhdGhDYXBhYmlsaXR5EiQKB2RldmljZXMYBCADKAsyEy5tb25vcGF0aC52MS5EZXZpY2USJAoHcHJlc2V0cxgFIAMoCzITLm1vbm9wYXRoLnYxLlByZXNldBIpCgpkYXRhX3R5cGVzGAYgAygOMhUubW9ub3BhdGgudjEuRGF0YVR5cGUSNAoKdHJhbnNwb3J0cxgHIAMoCzIgLm1vbm9wYXRoLnYxLlRyYW5zcG9ydENhcGFiaWxpdHkSKQoGbGltaXRzGAggASgLMhkubW9ub3BhdGgudjEuU3RyZWFtTGltaXRzEhUKDWltYWdlX2Zvcm1hdHMYCSADKAkSLwoNcGl4ZWxfZm9ybWF0cxgKIAMoDjIYLm1vbm9wYXRoLnYxLlBpeGVsRm9ybWF0EjUKEHJlc2FtcGxlX2tlcm5lbHMYCyADKA4yGy5tb25vcGF0aC52MS5SZXNhbXBsZUtlcm5lbBIWCg5waWxsb3dfdmVyc2lvbhgMIAEoCRI7ChZwaWxsb3dfcmVzYW1wbGVfa2VybmVsGA0gASgOMhsubW9ub3BhdGgudjEuUmVzYW1wbGVLZXJuZWwiQQoKU2l6ZWRJbWFnZRIKCgJpZBgBIAEoBRInCgRzaXplGAIgASgLMhEubW9ub3BhdGgudjEuU2l6ZUIGop4kAggBIqIBCgxQbGFubmVkSW1hZ2USCgoCaWQYASABKAUSJgoEcGxhbhgCIAEoCzIWLm1vbm9wYXRoLnYxLkltYWdlUGxhbkgAEicKBWVycm9yGAMgASgLMhYubW9ub3BhdGgudjEuSXRlbUVycm9ySAASGQoMZW5jb2Rlcl9yYW5rGAQgASgNSAGIAQFCCQoHb3V0Y29tZUIPCg1fZW5jb2Rlcl9yYW5rIkkKD0VuY29kZXJSYW5rTG9hZBIMCgRyYW5rGAEgASgNEhMKC2ltYWdlX2NvdW50GAIgASgNEhMKC3BhdGNoX2NvdW50GAMgASgEIm0KDlBhdGhDYXBhYmlsaXR5EiwKBHBhdGgYASABKA4yHi5tb25vcGF0aC52MS5QcmVwcm9jZXNzaW5nUGF0aBIRCglhdmFpbGFibGUYAiABKAgSGgoSdW5hdmFpbGFibGVfcmVhc29uGAMgASgJIlIKE1RyYW5zcG9ydENhcGFiaWxpdHkSDAoEbmFtZRgBIAEoCRIRCglhdmFpbGFibGUYAiABKAgSGgoSdW5hdmFpbGFibGVfcmVhc29uGAMgASgJImcKBkRldmljZRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEi0KBXBhdGhzGAMgAygOMh4ubW9ub3BhdGgudjEuUHJlcHJvY2Vzc2luZ1BhdGgSFAoMbWVtb3J5X2J5dGVzGAQgASgEIl4KBlByZXNldBIMCgRuYW1lGAEgASgJEi8KCXByb2Nlc3NvchgCIAEoCzIcLm1vbm9wYXRoLnYxLlByb2Nlc3NvckNvbmZpZxIVCg1jb25maWdfc2hhMjU2GAMgASgMMuwDChRQcmVwcm9jZXNzaW5nU2VydmljZRJaCgtTdHJlYW1Mb2NhbBIfLm1vbm9wYXRoLnYxLlN0cmVhbUxvY2FsUmVxdWVzdBogLm1vbm9wYXRoLnYxLlN0cmVhbUxvY2FsUmVzcG9uc2UiBJieJAEoATABEm8KElN0cmVhbURlZmVycmVkQ3VkYRImLm1vbm9wYXRoLnYxLlN0cmVhbURlZmVycmVkQ3VkYVJlcXVlc3QaJy5tb25vcGF0aC52MS5TdHJlYW1EZWZlcnJlZEN1ZGFSZXNwb25zZSIEmJ4kAigBMAESbAoRU3RyZWFtRGVmZXJyZWRDcHUSJS5tb25vcGF0aC52MS5TdHJlYW1EZWZlcnJlZENwdVJlcXVlc3QaJi5tb25vcGF0aC52MS5TdHJlYW1EZWZlcnJlZENwdVJlc3BvbnNlIgSYniQDKAEwARI7CgRQbGFuEhgubW9ub3BhdGgudjEuUGxhblJlcXVlc3QaGS5tb25vcGF0aC52MS5QbGFuUmVzcG9uc2USXAoPR2V0Q2FwYWJpbGl0aWVzEiMubW9ub3BhdGgudjEuR2V0Q2FwYWJpbGl0aWVzUmVxdWVzdBokLm1vbm9wYXRoLnYxLkdldENhcGFiaWxpdGllc1Jlc3BvbnNlQlAKDmlvLm1vbm9wYXRoLnYxUAFaPGdpdGh1Yi5jb20vbW9ub3BhdGgvbW9ub3BhdGgvc3R1YnMvZ28vbW9ub3BhdGgvdjE7bW9ub3BhdGh2MWIGcHJvdG8z", [file_monopath_v1_config, file_monopath_v1_deferred_cpu, file_monopath_v1_deferred_cuda, file_monopath_v1_error, file_monopath_v1_event, file_monopath_v1_geometry, file_monopath_v1_image, file_monopath_v1_local, file_monopath_v1_options, file_monopath_v1_path, file_monopath_v1_tensor]);
 
 /**
  * A message of the client on a stream of finished features.
@@ -169,6 +169,14 @@ export type StreamLocalResponse = Message<"monopath.v1.StreamLocalResponse"> & {
      */
     value: LocalCompletion;
     case: "completion";
+  } | {
+    /**
+     * Several of these messages in one, only where the config asks for it.
+     *
+     * @generated from field: monopath.v1.StreamLocalResponseGroup group = 39;
+     */
+    value: StreamLocalResponseGroup;
+    case: "group";
   } | { case: undefined; value?: undefined };
 };
 
@@ -178,6 +186,27 @@ export type StreamLocalResponse = Message<"monopath.v1.StreamLocalResponse"> & {
  */
 export const StreamLocalResponseSchema: GenMessage<StreamLocalResponse> = /*@__PURE__*/
   messageDesc(file_monopath_v1_service, 1);
+
+/**
+ * Messages of the server that were there at the same time, in their order: read them as if each had come alone.
+ *
+ * @generated from message monopath.v1.StreamLocalResponseGroup
+ */
+export type StreamLocalResponseGroup = Message<"monopath.v1.StreamLocalResponseGroup"> & {
+  /**
+   * Two or more, none of them a group. They carry at most 1 MiB of features together.
+   *
+   * @generated from field: repeated monopath.v1.StreamLocalResponse responses = 1;
+   */
+  responses: StreamLocalResponse[];
+};
+
+/**
+ * Describes the message monopath.v1.StreamLocalResponseGroup.
+ * Use `create(StreamLocalResponseGroupSchema)` to create a new message.
+ */
+export const StreamLocalResponseGroupSchema: GenMessage<StreamLocalResponseGroup> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_service, 2);
 
 /**
  * A message of the client on a stream for the server's GPU.
@@ -230,7 +259,7 @@ export type StreamDeferredCudaRequest = Message<"monopath.v1.StreamDeferredCudaR
  * Use `create(StreamDeferredCudaRequestSchema)` to create a new message.
  */
 export const StreamDeferredCudaRequestSchema: GenMessage<StreamDeferredCudaRequest> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 2);
+  messageDesc(file_monopath_v1_service, 3);
 
 /**
  * A message of the server on a stream for its GPU.
@@ -307,6 +336,14 @@ export type StreamDeferredCudaResponse = Message<"monopath.v1.StreamDeferredCuda
      */
     value: DeferredCudaCompletion;
     case: "completion";
+  } | {
+    /**
+     * Several of these messages in one, only where the config asks for it.
+     *
+     * @generated from field: monopath.v1.StreamDeferredCudaResponseGroup group = 19;
+     */
+    value: StreamDeferredCudaResponseGroup;
+    case: "group";
   } | { case: undefined; value?: undefined };
 };
 
@@ -315,7 +352,28 @@ export type StreamDeferredCudaResponse = Message<"monopath.v1.StreamDeferredCuda
  * Use `create(StreamDeferredCudaResponseSchema)` to create a new message.
  */
 export const StreamDeferredCudaResponseSchema: GenMessage<StreamDeferredCudaResponse> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 3);
+  messageDesc(file_monopath_v1_service, 4);
+
+/**
+ * Messages of the server that were there at the same time, in their order: read them as if each had come alone.
+ *
+ * @generated from message monopath.v1.StreamDeferredCudaResponseGroup
+ */
+export type StreamDeferredCudaResponseGroup = Message<"monopath.v1.StreamDeferredCudaResponseGroup"> & {
+  /**
+   * Two or more, none of them a group. They carry at most 1 MiB of features together.
+   *
+   * @generated from field: repeated monopath.v1.StreamDeferredCudaResponse responses = 1;
+   */
+  responses: StreamDeferredCudaResponse[];
+};
+
+/**
+ * Describes the message monopath.v1.StreamDeferredCudaResponseGroup.
+ * Use `create(StreamDeferredCudaResponseGroupSchema)` to create a new message.
+ */
+export const StreamDeferredCudaResponseGroupSchema: GenMessage<StreamDeferredCudaResponseGroup> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_service, 5);
 
 /**
  * A message of the client on a stream for the server's CPU.
@@ -368,7 +426,7 @@ export type StreamDeferredCpuRequest = Message<"monopath.v1.StreamDeferredCpuReq
  * Use `create(StreamDeferredCpuRequestSchema)` to create a new message.
  */
 export const StreamDeferredCpuRequestSchema: GenMessage<StreamDeferredCpuRequest> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 4);
+  messageDesc(file_monopath_v1_service, 6);
 
 /**
  * A message of the server on a stream for its CPU.
@@ -445,6 +503,14 @@ export type StreamDeferredCpuResponse = Message<"monopath.v1.StreamDeferredCpuRe
      */
     value: DeferredCpuCompletion;
     case: "completion";
+  } | {
+    /**
+     * Several of these messages in one, only where the config asks for it.
+     *
+     * @generated from field: monopath.v1.StreamDeferredCpuResponseGroup group = 29;
+     */
+    value: StreamDeferredCpuResponseGroup;
+    case: "group";
   } | { case: undefined; value?: undefined };
 };
 
@@ -453,7 +519,28 @@ export type StreamDeferredCpuResponse = Message<"monopath.v1.StreamDeferredCpuRe
  * Use `create(StreamDeferredCpuResponseSchema)` to create a new message.
  */
 export const StreamDeferredCpuResponseSchema: GenMessage<StreamDeferredCpuResponse> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 5);
+  messageDesc(file_monopath_v1_service, 7);
+
+/**
+ * Messages of the server that were there at the same time, in their order: read them as if each had come alone.
+ *
+ * @generated from message monopath.v1.StreamDeferredCpuResponseGroup
+ */
+export type StreamDeferredCpuResponseGroup = Message<"monopath.v1.StreamDeferredCpuResponseGroup"> & {
+  /**
+   * Two or more, none of them a group. They carry at most 1 MiB of features together.
+   *
+   * @generated from field: repeated monopath.v1.StreamDeferredCpuResponse responses = 1;
+   */
+  responses: StreamDeferredCpuResponse[];
+};
+
+/**
+ * Describes the message monopath.v1.StreamDeferredCpuResponseGroup.
+ * Use `create(StreamDeferredCpuResponseGroupSchema)` to create a new message.
+ */
+export const StreamDeferredCpuResponseGroupSchema: GenMessage<StreamDeferredCpuResponseGroup> = /*@__PURE__*/
+  messageDesc(file_monopath_v1_service, 8);
 
 /**
  * Sizes to plan.
@@ -495,7 +582,7 @@ export type PlanRequest = Message<"monopath.v1.PlanRequest"> & {
  * Use `create(PlanRequestSchema)` to create a new message.
  */
 export const PlanRequestSchema: GenMessage<PlanRequest> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 6);
+  messageDesc(file_monopath_v1_service, 9);
 
 /**
  * Plans, each under the id of its image, in the order of the request.
@@ -544,7 +631,7 @@ export type PlanResponse = Message<"monopath.v1.PlanResponse"> & {
  * Use `create(PlanResponseSchema)` to create a new message.
  */
 export const PlanResponseSchema: GenMessage<PlanResponse> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 7);
+  messageDesc(file_monopath_v1_service, 10);
 
 /**
  * Asks for what a server can do.
@@ -559,7 +646,7 @@ export type GetCapabilitiesRequest = Message<"monopath.v1.GetCapabilitiesRequest
  * Use `create(GetCapabilitiesRequestSchema)` to create a new message.
  */
 export const GetCapabilitiesRequestSchema: GenMessage<GetCapabilitiesRequest> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 8);
+  messageDesc(file_monopath_v1_service, 11);
 
 /**
  * What a server can do.
@@ -664,7 +751,7 @@ export type GetCapabilitiesResponse = Message<"monopath.v1.GetCapabilitiesRespon
  * Use `create(GetCapabilitiesResponseSchema)` to create a new message.
  */
 export const GetCapabilitiesResponseSchema: GenMessage<GetCapabilitiesResponse> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 9);
+  messageDesc(file_monopath_v1_service, 12);
 
 /**
  * An image by its size.
@@ -692,7 +779,7 @@ export type SizedImage = Message<"monopath.v1.SizedImage"> & {
  * Use `create(SizedImageSchema)` to create a new message.
  */
 export const SizedImageSchema: GenMessage<SizedImage> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 10);
+  messageDesc(file_monopath_v1_service, 13);
 
 /**
  * The plan of one image.
@@ -743,7 +830,7 @@ export type PlannedImage = Message<"monopath.v1.PlannedImage"> & {
  * Use `create(PlannedImageSchema)` to create a new message.
  */
 export const PlannedImageSchema: GenMessage<PlannedImage> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 11);
+  messageDesc(file_monopath_v1_service, 14);
 
 /**
  * What one encoder rank was given.
@@ -766,7 +853,7 @@ export type EncoderRankLoad = Message<"monopath.v1.EncoderRankLoad"> & {
   imageCount: number;
 
   /**
-   * Patches of those images.
+   * Patches of those images; for families without them, tiles or images.
    *
    * @generated from field: uint64 patch_count = 3;
    */
@@ -778,7 +865,7 @@ export type EncoderRankLoad = Message<"monopath.v1.EncoderRankLoad"> & {
  * Use `create(EncoderRankLoadSchema)` to create a new message.
  */
 export const EncoderRankLoadSchema: GenMessage<EncoderRankLoad> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 12);
+  messageDesc(file_monopath_v1_service, 15);
 
 /**
  * Whether a path can be used.
@@ -813,7 +900,7 @@ export type PathCapability = Message<"monopath.v1.PathCapability"> & {
  * Use `create(PathCapabilitySchema)` to create a new message.
  */
 export const PathCapabilitySchema: GenMessage<PathCapability> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 13);
+  messageDesc(file_monopath_v1_service, 16);
 
 /**
  * Whether a transport can be used.
@@ -848,7 +935,7 @@ export type TransportCapability = Message<"monopath.v1.TransportCapability"> & {
  * Use `create(TransportCapabilitySchema)` to create a new message.
  */
 export const TransportCapabilitySchema: GenMessage<TransportCapability> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 14);
+  messageDesc(file_monopath_v1_service, 17);
 
 /**
  * A device that features can be made on.
@@ -890,7 +977,7 @@ export type Device = Message<"monopath.v1.Device"> & {
  * Use `create(DeviceSchema)` to create a new message.
  */
 export const DeviceSchema: GenMessage<Device> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 15);
+  messageDesc(file_monopath_v1_service, 18);
 
 /**
  * A config that a server has under a name.
@@ -925,7 +1012,7 @@ export type Preset = Message<"monopath.v1.Preset"> & {
  * Use `create(PresetSchema)` to create a new message.
  */
 export const PresetSchema: GenMessage<Preset> = /*@__PURE__*/
-  messageDesc(file_monopath_v1_service, 16);
+  messageDesc(file_monopath_v1_service, 19);
 
 /**
  * Turns images into the features that a vision-language model's encoder reads. One method is one path.

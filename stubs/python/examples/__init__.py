@@ -1,0 +1,1 @@
+"""Programs that use the client. They are tested, and not installed."""

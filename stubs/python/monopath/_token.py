@@ -1,0 +1,41 @@
+"""A client's bearer token, given or from a file."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+__all__ = ["Token"]
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+
+
+class Token:
+    """The token of a client. One in a file is read again for each call, so that it can be replaced."""
+
+    def __init__(self, source: str | Path) -> None:
+        """Raises ValueError for what is no token, OSError for a file that cannot be read."""
+        self._file = source if isinstance(source, Path) else None
+        self._value = _checked(source, "the token") if isinstance(source, str) else _read(source)
+
+    def latest(self) -> str:
+        """Return the token of now; while its file cannot be read, that of before."""
+        if self._file is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._value = _read(self._file)
+        return self._value
+
+
+def _read(file: Path) -> str:
+    """Return the first token of a file, of the form that servers read."""
+    lines = (line.strip() for line in file.read_text("utf-8").splitlines())
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    return _checked(first, f"the first line of {file}")
+
+
+def _checked(token: str, where: str) -> str:
+    # The text must not show what may be a secret.
+    if not _TOKEN.fullmatch(token):
+        raise ValueError(f"Expected {where} to be letters, digits and -._~+/ only, got something else")
+    return token

@@ -1,0 +1,1 @@
+"""The settings of `monopath serve`: one table, and what is made of it."""

@@ -1,0 +1,1 @@
+"""Several servers on one host: addresses, devices, and what keeps them running."""
