@@ -62,7 +62,11 @@ def test_the_fleets_example_runs_as_printed(client: Client, server: ServerProces
     for address in ("unix:/run/monopath/0", "10.0.0.2:50051"):
         assert example.count(address) == 1
         example = example.replace(address, server.address)
-    lines = _run(f"from tests.adapters.conftest import IMAGES as images\n{example}", tmp_path)
+    files = [tmp_path / f"{place}.png" for place in range(len(IMAGES))]
+    for file, image in zip(files, IMAGES, strict=True):
+        Image.fromarray(image.pixels).save(file)
+    names = ", ".join(f"Path({str(file)!r})" for file in files)
+    lines = _run(f"from pathlib import Path\nimages = [{names}]\n{example}", tmp_path)
     with client.deferred_cpu(preset="kimi-k3", data_type="bfloat16", order="as_sent") as stream:
-        expected = [f"{result.id} {result.plan.token_count}" for result in stream.map(IMAGES)]
+        expected = [f"{result.id} {result.plan.token_count}" for result in stream.map(files)]
     assert sorted(lines) == expected

@@ -145,8 +145,9 @@ async def test_grpcs_counters_can_be_asked_for_where_that_was_asked_for(channelz
         await rig.run([])
         stub: Any = channelz_pb2_grpc.ChannelzStub(rig.channel)
         if channelz:
-            [server] = (await stub.GetServers(channelz_pb2.GetServersRequest())).server
-            assert server.data.calls_started >= 2
+            # Those of this process: other tests' may not be gone yet.
+            servers = (await stub.GetServers(channelz_pb2.GetServersRequest())).server
+            assert max(server.data.calls_started for server in servers) >= 2
         else:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await stub.GetServers(channelz_pb2.GetServersRequest())

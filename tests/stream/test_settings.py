@@ -18,7 +18,6 @@ from monopath_server.processors.types import ElementType
 from monopath_server.settings import DeviceMode
 from tests.engine.test_batcher import transform
 from tests.stream.test_order import Gate
-from tests.support.footprint import until
 from tests.support.server import quick_settings
 from tests.support.stream import encoded, make_config, make_item, photo, png, raw_pixels, running_rig
 
@@ -81,18 +80,18 @@ async def test_a_stream_that_holds_what_it_may_is_read_no_further(
     image = raw_pixels(bytes(WIDTH_PX * HEIGHT_PX * 3), WIDTH_PX, HEIGHT_PX)
     async with running_rig(quick_settings(**limits)) as rig:
         stream = await rig.open()
-        await stream.send(*(make_item(item_id, image) for item_id in range(1, ITEM_COUNT + 1)))
-        budget = rig.server._servicer._budget
-        await until(lambda: budget.used.pixels >= WIDTH_PX * HEIGHT_PX, "an item")
-        # The items that were let in hold their place while the gate is shut: plan after plan comes until then.
-        planned = 0
+        sent = 0
+        # The items that were let in hold their place while the gate is shut: plan after plan comes until then. What an
+        # item takes is known with its plan, so the next one waits for that.
         with pytest.raises(TimeoutError):
-            while True:
+            while sent < ITEM_COUNT:
+                sent += 1
+                await stream.send(make_item(sent, image))
                 reading = asyncio.ensure_future(stream.read())
-                await asyncio.wait_for(asyncio.shield(reading), timeout=0.5)
-                planned += 1
-        assert 1 <= planned < ITEM_COUNT
+                await asyncio.wait_for(asyncio.shield(reading), timeout=1.0)
+        assert 1 < sent < ITEM_COUNT
         gate.open()
+        await stream.send(*(make_item(item_id, image) for item_id in range(sent + 1, ITEM_COUNT + 1)))
         await reading
         assert await stream.finish() == "OK"
     assert len(stream.ended_ids) == ITEM_COUNT
