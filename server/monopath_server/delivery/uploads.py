@@ -15,6 +15,7 @@ from pathlib import Path
 
 from monopath.shared_memory import SegmentError, check_segment, load_segment, read_segment
 from monopath_server.engine.cache import FeatureCache
+from monopath_server.engine.images import Recall
 from monopath_server.engine.items import ImageItem
 from monopath_server.engine.work import ImageEngine, ImageWork
 from monopath_server.faults import ItemFault, ItemReason
@@ -82,14 +83,15 @@ class Uploads:
         return taken
 
     def take_image(self, field: str, name: str, offset_bytes: int, length_bytes: int, generation: int) -> SegmentBytes:
-        """Take the handle of an image. Its length is believed only after this, and counted before it is read.
+        """Take the handle of an image. Its length is counted as it is told, and found out when it is read.
 
         Raises:
             ItemFault: HANDLE_INVALID, IMAGE_BYTES_EXCEEDED.
         """
         taken = self._take(field, name, offset_bytes, length_bytes, generation)
-        taken.check()
         if length_bytes > self._max_image_bytes:
+            # A lie is told as one.
+            taken.check()
             raise ItemFault(
                 ItemReason.IMAGE_BYTES_EXCEEDED,
                 f"Expected at most {self._max_image_bytes} bytes of an image, got {length_bytes}",
@@ -121,6 +123,9 @@ class UploadedImageWork(ImageWork):
     @property
     def size_bytes(self) -> int:
         return self._uploaded.length_bytes
+
+    def _recalled(self, _recall: Recall) -> None:
+        """Its bytes are not here yet."""
 
     def _load(self) -> ImageItem:
         return replace(self._item, source=replace(self._item.source, data=self._uploaded.load()))

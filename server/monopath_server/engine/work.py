@@ -76,6 +76,9 @@ class ImageEngine(Protocol):
         `recall` is asked in a worker for the plan of content that was planned before.
         """
 
+    def recalled(self, item: ImageItem, recall: Recall) -> PlannedImage | None:
+        """The plan of an image that was planned before and is small enough to be told by the event loop, else None."""
+
     async def key(self, planned: PlannedImage, token: CancelToken) -> tuple[ContentKey, PlannedImage]:
         """What decides the features' bytes, and the image with its digest, so that nobody makes it again."""
 
@@ -104,8 +107,14 @@ class ImageWork:
         return 0 if self._planned is None else self._planned.pixel_count
 
     async def plan(self) -> ImagePlan:
-        self._planned = await self._engine.plan(self._load, None if self._cache is None else self._cache.plan_of)
+        recall = None if self._cache is None else self._cache.plan_of
+        self._planned = None if recall is None else self._recalled(recall)
+        if self._planned is None:
+            self._planned = await self._engine.plan(self._load, recall)
         return self._planned.plan
+
+    def _recalled(self, recall: Recall) -> PlannedImage | None:
+        return self._engine.recalled(self._item, recall)
 
     def _load(self) -> ImageItem:
         """The image with its bytes. Runs in a worker. Raises `ItemFault`."""
