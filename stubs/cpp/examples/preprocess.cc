@@ -40,9 +40,10 @@ int preprocess(const std::string& address, const std::string& preset, const std:
     std::cerr << out << ": Expected a file that can be written, got none\n";
     return kRefused;
   }
-  const monopath::v1::GridThw& grid = result->plan->grid_thw();
-  std::cout << "grid_thw " << grid.t() << ' ' << grid.h() << ' ' << grid.w() << '\n'
-            << "token_count " << result->plan->token_count() << '\n'
+  if (const monopath::v1::GridThw* grid = monopath::patch_grid(*result->plan)) {
+    std::cout << "grid_thw " << grid->t() << ' ' << grid->h() << ' ' << grid->w() << '\n';
+  }
+  std::cout << "token_count " << result->plan->token_count() << '\n'
             << "size_bytes " << result->features.size_bytes() << '\n';
   return kDone;
 }

@@ -127,6 +127,16 @@ class EndToEnd(unittest.TestCase):
                     self.assertEqual(int(said["token_count"]), expected["token_count"])
                     self.assertEqual(int(said["size_bytes"]), out.stat().st_size)
 
+    def test_images_of_tiles_and_of_one_size_have_the_bytes_of_the_python_client_and_no_grid(self) -> None:
+        for preset in ("internvl2.5", "clip-vit-l-14"):
+            with self.subTest(preset=preset):
+                done, out = self.preprocess("large.png", preset=preset)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                expected = self.expected("large.png", "--preset", preset, "--dtype", "float32")
+                self.assertEqual(hashlib.sha256(out.read_bytes()).hexdigest(), expected["sha256"])
+                said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+                self.assertEqual((int(said["token_count"]), "grid_thw" in said), (expected["token_count"], False))
+
     def test_a_damaged_image_is_told_in_a_line_and_writes_nothing(self) -> None:
         done, out = self.preprocess("damaged.png")
         self.assertEqual((done.returncode, done.stdout, out.exists()), (1, "", False))
@@ -154,8 +164,7 @@ class EndToEnd(unittest.TestCase):
         *results, last = done.stdout.splitlines()
         self.assertEqual((len(results), last), (3, "2 of 3 done"))
         expected = self.expected("large.png", "--dtype", "bfloat16")
-        grid = " x ".join(str(side) for side in expected["grid_thw"])
-        self.assertIn(f"large.png: {grid} patches, {expected['token_count']} tokens, ", done.stdout)
+        self.assertIn(f"large.png: {expected['token_count']} tokens, ", done.stdout)
 
     def test_the_conformance_program_answers_job_by_job_and_ends_with_its_input(self) -> None:
         known = {"name": "known", "method": "GetCapabilities", "requests": [{}], "half_close": True}

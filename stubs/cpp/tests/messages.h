@@ -95,23 +95,29 @@ AnyResponse summary(std::uint32_t completed_count, std::uint32_t failed_count = 
   return response;
 }
 
-// The status of a refused config, as the server writes it.
-inline grpc::Status config_refused(const std::string& message, const std::string& field) {
+// A status with a reason of the contract, as the server writes it; the trailer has what else is given.
+inline grpc::Status status_with_reason(grpc::StatusCode code, const std::string& message, const std::string& reason,
+                                       const details::BadRequest& request = {}) {
   details::ErrorInfo info;
-  info.set_reason("CONFIG_INVALID");
+  info.set_reason(reason);
   info.set_domain("monopath.v1");
-  details::BadRequest request;
-  request.add_field_violations()->set_field(field);
-  request.mutable_field_violations(0)->set_description("Expected a number, got none");
   details::Status rich;
-  rich.set_code(grpc::StatusCode::INVALID_ARGUMENT);
+  rich.set_code(code);
   for (const auto& [name, bytes] : {std::pair<std::string, std::string>("ErrorInfo", info.SerializeAsString()),
                                     std::pair<std::string, std::string>("BadRequest", request.SerializeAsString())}) {
     google::protobuf::Any& detail = *rich.add_details();
     detail.set_type_url("type.googleapis.com/google.rpc." + name);
     detail.set_value(bytes);
   }
-  return {grpc::StatusCode::INVALID_ARGUMENT, message, rich.SerializeAsString()};
+  return {code, message, rich.SerializeAsString()};
+}
+
+// The status of a refused config.
+inline grpc::Status config_refused(const std::string& message, const std::string& field) {
+  details::BadRequest request;
+  request.add_field_violations()->set_field(field);
+  request.mutable_field_violations(0)->set_description("Expected a number, got none");
+  return status_with_reason(grpc::StatusCode::INVALID_ARGUMENT, message, "CONFIG_INVALID", request);
 }
 
 }  // namespace monopath::tests

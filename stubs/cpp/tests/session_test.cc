@@ -180,6 +180,41 @@ const std::vector<Test> kTests = {
        stream.session.check_end();
        stream.refuses(goaway());
      }},
+    {"a plan has its patch grid, or says what rows are instead",
+     [] {
+       v1::ImagePlan plan;
+       plan.mutable_grid_thw()->set_t(1);
+       plan.mutable_grid_thw()->set_h(4);
+       plan.mutable_grid_thw()->set_w(6);
+       CHECK(patch_grid(plan) == &plan.grid_thw());
+       plan.mutable_grid_thw()->Clear();
+       plan.mutable_tile_grid()->set_columns(3);
+       CHECK(patch_grid(plan) == nullptr);
+     }},
+    {"a group, which this client never asks for, is skipped",
+     [] {
+       Opened stream;
+       Response group;
+       group.mutable_group();
+       stream.session.receive(group);
+       stream.complete(1);
+       CHECK_EQUAL(stream.results.size(), 1u);
+     }},
+    {"finished features without a patch grid are announced with an empty one, and with their tiles",
+     [] {
+       LocalFeaturesItem item;
+       item.announcement.mutable_tile_grid()->set_columns(2);
+       item.features = "ab";
+       std::vector<v1::StreamLocalRequest> requests;
+       Local::write_item(item, 1, 0, [&](v1::StreamLocalRequest request) { requests.push_back(std::move(request)); });
+       CHECK_EQUAL(requests.size(), 2u);
+       CHECK(requests[0].item().has_grid_thw());
+       CHECK_EQUAL(requests[0].item().grid_thw().t(), 0u);
+       CHECK_EQUAL(requests[0].item().tile_grid().columns(), 2u);
+       item.announcement.mutable_grid_thw()->set_t(1);
+       Local::write_item(item, 1, 0, [&](v1::StreamLocalRequest request) { requests.push_back(std::move(request)); });
+       CHECK_EQUAL(requests[2].item().grid_thw().t(), 1u);
+     }},
     {"what only a newer server says is skipped",
      [] {
        Opened stream;

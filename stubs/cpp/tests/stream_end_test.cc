@@ -25,6 +25,28 @@ const std::vector<Test> kTests = {
        CHECK_EQUAL(error.violations().size(), 1u);
        CHECK_EQUAL(error.violations()[0].field(), "processor.preset.name");
      }},
+    {"credentials that the server does not take end the stream at its opening, and are not tried again",
+     [] {
+       FakeServer server({[](Side& side) {
+                            open(side);
+                            side.expect_item();
+                            side.say(goaway());
+                            complete(side, 1);
+                            return end(side, 1);
+                          },
+                          [](Side& side) {
+                            side.expect_config();
+                            return status_with_reason(grpc::StatusCode::UNAUTHENTICATED, "Expected a known token",
+                                                      "CREDENTIALS_INVALID");
+                          }});
+       Stream<Cpu> stream(server.channel(), config());
+       stream.send(item());
+       stream.next();
+       const StreamError error = thrown_by<StreamError>([&] { stream.send(item()); });
+       CHECK_EQUAL(code_name(error.code()), "UNAUTHENTICATED");
+       CHECK_EQUAL(error.reason(), "CREDENTIALS_INVALID");
+       CHECK_EQUAL(server.stream_count(), 2);
+     }},
     {"a transport that this client has not is refused before anything is sent",
      [] {
        FakeServer server({[](Side& side) { return end(side, 0); }});

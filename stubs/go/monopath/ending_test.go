@@ -134,6 +134,27 @@ func TestARefusedConfigNamesAllWrongFields(t *testing.T) {
 	}
 }
 
+func TestCredentialsThatTheServerDoesNotTakeAreNotTriedAgain(t *testing.T) {
+	streams := 0
+	stream := mustOpenCPU(t, testConfig(), serveThenMove(1), func(cpuCall) error {
+		streams++
+		refused, err := status.New(codes.Unauthenticated, "expected a known token").WithDetails(
+			&errdetails.ErrorInfo{Reason: "CREDENTIALS_INVALID", Domain: "monopath.v1"})
+		if err != nil {
+			return err
+		}
+		return refused.Err()
+	}, serveAll)
+	_, err := stream.Map(pictures(200), func(Result[CPUImage]) error { return nil })
+	var refused *StreamError
+	if !errors.As(err, &refused) || refused.Code != codes.Unauthenticated || refused.Reason != "CREDENTIALS_INVALID" {
+		t.Fatalf("expected CREDENTIALS_INVALID, got %v", err)
+	}
+	if refused.Retryable() || streams != 1 {
+		t.Errorf("expected one attempt, and no reason for another, got %d and %v", streams, refused.Retryable())
+	}
+}
+
 func TestAFailureIsToldBehindTheResultsBeforeIt(t *testing.T) {
 	stream := mustOpenCPU(t, testConfig(), func(call cpuCall) error {
 		if err := open(call, testLimits()); err != nil {
@@ -248,6 +269,21 @@ func TestAResponseOfALaterReleaseIsSkipped(t *testing.T) {
 		unknown := &monopathv1.StreamDeferredCpuResponse{}
 		unknown.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 29, protowire.VarintType), 1))
 		if err := call.Send(unknown); err != nil {
+			return err
+		}
+		return serveAll(call)
+	})
+	if _, err := stream.Map(pictures(2), func(Result[CPUImage]) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAGroupThatNobodyAskedForIsSkipped(t *testing.T) {
+	stream := mustOpenCPU(t, testConfig(), func(call cpuCall) error {
+		group := &monopathv1.StreamDeferredCpuResponse{Payload: &monopathv1.StreamDeferredCpuResponse_Group{
+			Group: &monopathv1.StreamDeferredCpuResponseGroup{},
+		}}
+		if err := sendAll(call, group); err != nil {
 			return err
 		}
 		return serveAll(call)

@@ -51,13 +51,15 @@ type LocalFeatures struct {
 	Label string
 	// OriginalSize is the size of the image, after the config's orientation policy was applied.
 	OriginalSize *monopathv1.Size
-	// GridThw is the patch grid. It must be the plan's.
+	// GridThw is the patch grid. It must be the plan's; nil for a family that has none.
 	GridThw *monopathv1.GridThw
-	// TokenCount must be the plan's. Zero: what the grid and the stream's config give.
+	// TileGrid are the tiles, which must be the plan's. Nil: not said, or none.
+	TileGrid *monopathv1.TileGrid
+	// TokenCount must be the plan's. Zero: what the grid or the shape, and the stream's config, give.
 	TokenCount uint32
 	// DataType is the element type of Data; it may be another than the stream's.
 	DataType monopathv1.DataType
-	// Shape is rows, channels, patch height, patch width.
+	// Shape is rows, channels, height and width of a row's pixels; frames behind the channels.
 	Shape []int64
 	// Data is the tensor: little-endian, row-major.
 	Data []byte
@@ -183,13 +185,19 @@ func checkTexts(label, traceparent string) error {
 func localItem(id int32, features LocalFeatures, ready *monopathv1.Ready) *monopathv1.LocalItem {
 	tokenCount := features.TokenCount
 	if tokenCount == 0 {
-		tokenCount = tokenCountOf(features.GridThw, ready.GetProcessor().GetKimi())
+		tokenCount = tokenCountOf(features, ready.GetProcessor())
+	}
+	grid := features.GridThw
+	if grid == nil {
+		// A plan without a grid is met by an empty one: the contract wants the field.
+		grid = &monopathv1.GridThw{}
 	}
 	return &monopathv1.LocalItem{
 		Id:           id,
 		Label:        features.Label,
 		OriginalSize: features.OriginalSize,
-		GridThw:      features.GridThw,
+		GridThw:      grid,
+		TileGrid:     features.TileGrid,
 		TokenCount:   tokenCount,
 		Features: &monopathv1.TensorSpec{
 			DataType: features.DataType, Shape: features.Shape, SizeBytes: uint32(len(features.Data)),
@@ -197,17 +205,6 @@ func localItem(id int32, features LocalFeatures, ready *monopathv1.Ready) *monop
 		Traceparent:   features.Traceparent,
 		ContentSha256: features.ContentSHA256,
 	}
-}
-
-func tokenCountOf(grid *monopathv1.GridThw, config *monopathv1.KimiConfig) uint32 {
-	if config != nil && config.FixedOutputTokens != nil {
-		return config.GetFixedOutputTokens()
-	}
-	side := config.GetMergeKernelSize()
-	if side == 0 {
-		side = 1
-	}
-	return grid.GetT() * (grid.GetH() / side) * (grid.GetW() / side)
 }
 
 func featuresRequest(id int32, offset int, data []byte) proto.Message {

@@ -192,6 +192,38 @@ func TestARealServerGivesTheBytesThatThePythonClientGets(t *testing.T) {
 	checkLocal(t, client, config, done)
 }
 
+func TestARealServerGivesTilesAndImagesOfOneSize(t *testing.T) {
+	program := monopathProgram(t)
+	address := startReal(t, program)
+	client := dialReal(t, address)
+	picture, err := os.ReadFile(pictureFiles(t)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for preset, isOfItsKind := range map[string]func(*monopathv1.ImagePlan) bool{
+		"internvl2.5":   func(plan *monopathv1.ImagePlan) bool { return plan.GetTileGrid().GetColumns() > 0 },
+		"clip-vit-l-14": func(plan *monopathv1.ImagePlan) bool { return plan.GetFixedSize().GetWidthPx() > 0 },
+	} {
+		config := Config{Processor: Preset(preset), DataType: BFloat16, Order: AsSent}
+		stream, err := client.DeferredCPU(testContext(t), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		if _, err := stream.Send(CPUImage{Encoded: picture}); err != nil {
+			t.Fatal(err)
+		}
+		result, err := stream.Recv()
+		if err != nil || result.Err != nil {
+			t.Fatalf("expected features, got %v and %v", result.Err, err)
+		}
+		if PatchGrid(result.Plan) != nil || !isOfItsKind(result.Plan) || result.Plan.GetTokenCount() == 0 {
+			t.Errorf("expected a plan of the kind of %s, got %v", preset, result.Plan)
+		}
+		checkLocal(t, client, config, []Result[CPUImage]{result})
+	}
+}
+
 // checkLocal sends features back over the path LOCAL, which has to give the same bytes.
 func checkLocal(t *testing.T, client *Client, config Config, done []Result[CPUImage]) {
 	t.Helper()
@@ -204,7 +236,7 @@ func checkLocal(t *testing.T, client *Client, config Config, done []Result[CPUIm
 		for _, one := range done {
 			spec := one.Plan.GetFeatures()
 			if !yield(LocalFeatures{
-				OriginalSize: one.Plan.GetOriginalSize(), GridThw: one.Plan.GetGridThw(),
+				OriginalSize: one.Plan.GetOriginalSize(), GridThw: PatchGrid(one.Plan), TileGrid: one.Plan.GetTileGrid(),
 				DataType: spec.GetDataType(), Shape: spec.GetShape(), Data: one.Features,
 			}) {
 				return

@@ -18,7 +18,7 @@ type Result[I Item] struct {
 	Label string
 	// Err is why the item has no features. Nil where it has.
 	Err *ItemError
-	// Plan is geometry, token count and tensor of the item. Nil where an error came before it.
+	// Plan is geometry, token count and tensor of the item; see PatchGrid. Nil where an error came before it.
 	Plan *monopathv1.ImagePlan
 	// Features is the tensor that Plan.Features describes: little-endian, row-major.
 	Features []byte
@@ -28,6 +28,15 @@ type Result[I Item] struct {
 	Timings *monopathv1.ItemTimings
 	// Cache tells whether the features were made for this item. Unspecified for LocalFeatures.
 	Cache monopathv1.CacheOutcome
+}
+
+// PatchGrid returns the plan's patch grid. It is nil for a family whose rows of features are no patches of a grid:
+// there the plan has a TileGrid or a FixedSize, and its GridThw is all zero.
+func PatchGrid(plan *monopathv1.ImagePlan) *monopathv1.GridThw {
+	if grid := plan.GetGridThw(); grid.GetT() != 0 {
+		return grid
+	}
+	return nil
 }
 
 // Float32s returns the features as numbers. UINT8 features are the pixel values, before normalisation. It returns an

@@ -80,17 +80,17 @@ export function float16ToFloat32(bits: Uint16Array): Float32Array {
 }
 
 /**
- * Finishes UINT8 features [rows, channels, patch height, patch width] to FLOAT32, as the checkpoint's own processor
- * does. `table` is `Ready.normalizeTable`: the value of each channel (3) and pixel value (256).
+ * Finishes UINT8 features of a plan's `shape` ([rows, channels, height, width], frames behind the channels) to FLOAT32,
+ * as the checkpoint's own processor does. `table` is `Ready.normalizeTable`: the value of each channel (3) and pixel value (256).
  */
 export function normalizeUint8(features: Uint8Array, shape: readonly number[], table: Float32Array): Float32Array {
-  const [, channels = 0, height = 0, width = 0] = shape;
-  if (shape.length !== 4 || channels * 256 !== table.length || features.length % (channels * height * width) !== 0) {
+  const [, channels = 0, ...ofChannel] = shape;
+  const plane = ofChannel.reduce((product, length) => product * length, 1);
+  if (shape.length < 4 || channels * 256 !== table.length || features.length % (channels * plane) !== 0) {
     throw new RangeError(
-      `Expected features of shape [rows, ${table.length / 256}, height, width], got [${shape.join(", ")}]`,
+      `Expected features of shape [rows, ${table.length / 256}, ..., height, width], got [${shape.join(", ")}]`,
     );
   }
-  const plane = height * width;
   const values = new Float32Array(features.length);
   for (let start = 0, channel = 0; start < values.length; start += plane, channel = (channel + 1) % channels) {
     for (let index = start; index < start + plane; index++) {

@@ -43,6 +43,16 @@ export { DataType } from "./gen/monopath/v1/tensor_pb.js";
 export type { DeferredPath, Image, ImageItem, Input, ItemOptions, LocalItem, RawImage } from "./inputs.js";
 export type { Path } from "./paths.js";
 export type { Availability, Capabilities, PlannedImage, PlanOptions, PlanReply } from "./planning.js";
-export type { GridThw, ImagePlan, ItemTimings, Provenance, Ready, Size, StreamLimits } from "./records.js";
+export type {
+  Crop,
+  GridThw,
+  ImagePlan,
+  ItemTimings,
+  Provenance,
+  Ready,
+  Size,
+  StreamLimits,
+  TileGrid,
+} from "./records.js";
 export { concatenate, type Completed, type Failed, type FeatureBatch, type PlanEvent, type Result } from "./results.js";
 export type { FeatureStream, MapOptions } from "./stream.js";

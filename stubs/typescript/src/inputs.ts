@@ -10,7 +10,7 @@ import {
   StreamLocalRequestSchema,
 } from "./gen/monopath/v1/service_pb.js";
 import type { Path, RequestByPath } from "./paths.js";
-import type { GridThw, Size } from "./records.js";
+import type { GridThw, Size, TileGrid } from "./records.js";
 
 /** Decoded pixels: 8 bits a channel, channels interleaved, lines top to bottom without gaps. */
 export interface RawImage {
@@ -46,13 +46,15 @@ export interface LocalItem extends ItemOptions {
   /** The features, row-major. They are read while they are sent: leave them unchanged until their result has come. */
   readonly features: FeatureArray;
   readonly dataType: FeatureDataType;
-  /** Rows, channels, patch height, patch width. Must be the plan's. */
+  /** Rows, channels, height and width of a row's pixels; frames behind the channels. Must be the plan's. */
   readonly shape: readonly number[];
   /** Size of the image that the features were made of, after the config's orientation policy was applied. */
   readonly originalSize: Size;
-  /** The grid that the caller computed. Must be the plan's. */
-  readonly gridThw: GridThw;
-  /** The token count that the caller computed. Must be the plan's. */
+  /** The patch grid that the caller computed. Must be the plan's; absent for a family that has none. */
+  readonly gridThw?: GridThw | undefined;
+  /** The tiles that the caller computed, which must be the plan's. Absent: not said, or none. */
+  readonly tileGrid?: TileGrid | undefined;
+  /** The token count that the caller computed. Must be the plan's; 0 where the config does not say how many. */
   readonly tokenCount: number;
   /** SHA-256 of the source image, if it is wanted in the provenance. */
   readonly contentSha256?: Uint8Array;
@@ -120,7 +122,8 @@ export function outgoingFeatures(item: LocalItem): Outgoing<"LOCAL"> {
   }
   checkPath(item.path, "LOCAL");
   const { label = "", traceparent = "", contentSha256 = new Uint8Array(), originalSize, tokenCount } = item;
-  const [t, h, w] = item.gridThw;
+  // A plan without a grid is met by an empty one: the contract wants the field.
+  const [t, h, w] = item.gridThw ?? [0, 0, 0];
   if (!(item.features instanceof featureArray(item.dataType, new ArrayBuffer(0)).constructor)) {
     throw new TypeError(`Expected features in the array of their element type, got ${describe(item.features)}`);
   }
@@ -131,13 +134,18 @@ export function outgoingFeatures(item: LocalItem): Outgoing<"LOCAL"> {
     payloadBytes: bytes.length,
     requestBytes: textBytes(label) + textBytes(traceparent) + LOCAL_CHUNK_BYTES + ENVELOPE_BYTES,
     *requests(id) {
-      const gridThw = { t, h, w };
-      yield create(StreamLocalRequestSchema, {
-        payload: {
-          case: "item",
-          value: { id, label, originalSize, gridThw, tokenCount, features: spec, traceparent, contentSha256 },
-        },
-      });
+      const value = {
+        id,
+        label,
+        originalSize,
+        gridThw: { t, h, w },
+        tokenCount,
+        features: spec,
+        traceparent,
+        contentSha256,
+        ...(item.tileGrid && { tileGrid: item.tileGrid }),
+      };
+      yield create(StreamLocalRequestSchema, { payload: { case: "item", value } });
       for (let offsetBytes = 0; offsetBytes < bytes.length; offsetBytes += LOCAL_CHUNK_BYTES) {
         const data = bytes.subarray(offsetBytes, offsetBytes + LOCAL_CHUNK_BYTES);
         yield create(StreamLocalRequestSchema, {

@@ -23,6 +23,20 @@ export interface Size {
 /** A patch grid, in patches (not merged tokens): frames, patches per column, patches per line. */
 export type GridThw = readonly [t: number, h: number, w: number];
 
+/** Tiles of one size, line by line; where there is a thumbnail, it is one more row of features, and the last. */
+export interface TileGrid {
+  readonly columns: number;
+  readonly rows: number;
+  readonly hasThumbnail: boolean;
+  readonly tileSizePx: number;
+}
+
+/** What is used of a resized image. Where offsets are negative, or it is larger than the image, there are zeros. */
+export interface Crop extends Size {
+  readonly leftPx: number;
+  readonly topPx: number;
+}
+
 /** Everything that follows from an image's size and the processor config alone. */
 export interface ImagePlan {
   /** Size the plan was made from, after the config's orientation policy was applied. */
@@ -31,13 +45,22 @@ export interface ImagePlan {
   readonly resizedSize: Size;
   /** Zero pixels added after the resize, at the right and bottom only. */
   readonly padding: { readonly rightPx: number; readonly bottomPx: number };
-  /** Patch grid of the padded image. */
-  readonly gridThw: GridThw;
-  /** Tokens that the encoder's output will have for this image. */
+  /** Patch grid of the padded image. Undefined for a family whose rows of features are no patches of a grid. */
+  readonly gridThw: GridThw | undefined;
+  /** For a family whose rows of features are tiles. */
+  readonly tileGrid: TileGrid | undefined;
+  /** For a family that gives all images one size, in one row of features. */
+  readonly fixedSize: Size | undefined;
+  /** What is used of the resized image. Undefined: all of it. */
+  readonly crop: Crop | undefined;
+  /** Tokens that the encoder's output will have for this image; 0 where the config does not say how many. */
   readonly tokenCount: number;
   /** Element type of the features. UNSPECIFIED where none was asked for. */
   readonly dataType: DataType;
-  /** Rows, channels, patch height, patch width. Empty where no element type was asked for. */
+  /**
+   * Rows, channels, height and width of a row's pixels; frames behind the channels. Empty where no element type was
+   * asked for.
+   */
   readonly shape: readonly number[];
   /** Bytes of the features. */
   readonly sizeBytes: number;
@@ -105,15 +128,19 @@ export function safeNumber(value: bigint): number {
 
 /** Reads a plan. Throws ProtocolError where a part of it is missing. */
 export function imagePlan(message: ImagePlanMessage | undefined): ImagePlan {
-  const { originalSize, resizedSize, padding, gridThw, features } = message ?? {};
+  const { originalSize, resizedSize, padding, gridThw, geometry, crop, features } = message ?? {};
   if (!message || !originalSize || !resizedSize || !padding || !gridThw) {
     throw new ProtocolError("Expected a plan with its sizes, padding and grid, got one without");
   }
   return {
-    originalSize: { widthPx: originalSize.widthPx, heightPx: originalSize.heightPx },
-    resizedSize: { widthPx: resizedSize.widthPx, heightPx: resizedSize.heightPx },
+    originalSize: sizeOf(originalSize),
+    resizedSize: sizeOf(resizedSize),
     padding: { rightPx: padding.rightPx, bottomPx: padding.bottomPx },
-    gridThw: [gridThw.t, gridThw.h, gridThw.w],
+    // A grid of nothing says that rows are something else, be it known to this release or not.
+    gridThw: gridThw.t === 0 ? undefined : [gridThw.t, gridThw.h, gridThw.w],
+    tileGrid: geometry?.case === "tileGrid" ? tileGridOf(geometry.value) : undefined,
+    fixedSize: geometry?.case === "fixedSize" ? sizeOf(geometry.value) : undefined,
+    crop: crop && { leftPx: crop.leftPx, topPx: crop.topPx, ...sizeOf(crop) },
     tokenCount: message.tokenCount,
     dataType: features?.dataType ?? DataType.UNSPECIFIED,
     shape: features?.shape.map(safeNumber) ?? [],
@@ -172,6 +199,14 @@ export function readyOf(message: ReadyMessage): Ready {
     device: message.device,
     serverVersion: message.serverVersion,
   };
+}
+
+function sizeOf({ widthPx, heightPx }: Size): Size {
+  return { widthPx, heightPx };
+}
+
+function tileGridOf({ columns, rows, hasThumbnail, tileSizePx }: TileGrid): TileGrid {
+  return { columns, rows, hasThumbnail, tileSizePx };
 }
 
 function normalizeTable(tensor: Tensor): Float32Array {

@@ -18,13 +18,13 @@ export interface Completed<P extends Path, D extends FeatureDataType = FeatureDa
   readonly ok: true;
   readonly error?: undefined;
   readonly dataType: D;
-  /** The features, row-major; `shape` is rows, channels, patch height, patch width. */
+  /** The features, row-major; `shape` is that of the plan. */
   readonly features: FeatureArray<D>;
   readonly shape: readonly number[];
   readonly plan: ImagePlan;
-  /** Patch grid: frames, patches per column, patches per line. */
-  readonly gridThw: GridThw;
-  /** Tokens that the encoder's output will have for this image. */
+  /** Patch grid: frames, patches per column, patches per line. Undefined for a family that has none. */
+  readonly gridThw: GridThw | undefined;
+  /** Tokens that the encoder's output will have for this image; 0 where the config does not say how many. */
   readonly tokenCount: number;
   readonly provenance: Provenance;
   readonly timings: ItemTimings;
@@ -54,9 +54,12 @@ export interface FeatureBatch<P extends Path, D extends FeatureDataType = Featur
   readonly dataType: D;
   /** Rows of all images, one after another. */
   readonly features: FeatureArray<D>;
-  /** Sum of rows, channels, patch height, patch width. */
+  /** The images' shape, with the sum of their rows. */
   readonly shape: readonly number[];
+  /** Patch grid of each image; empty for a family that has none. */
   readonly gridThws: readonly GridThw[];
+  /** Rows of each image. */
+  readonly rowCounts: readonly number[];
   readonly tokenCounts: readonly number[];
   readonly ids: readonly number[];
 }
@@ -91,12 +94,14 @@ export function concatenate<P extends Path, D extends FeatureDataType>(
     features.set(result.features, offset);
     offset += result.features.length;
   }
+  const rowCounts = ordered.map((result) => result.shape[0] ?? 0);
   return {
     path: first.path,
     dataType: first.dataType,
     features,
-    shape: [ordered.reduce((sum, result) => sum + (result.shape[0] ?? 0), 0), ...first.shape.slice(1)],
-    gridThws: ordered.map((result) => result.gridThw),
+    shape: [rowCounts.reduce((sum, count) => sum + count, 0), ...first.shape.slice(1)],
+    gridThws: ordered.flatMap((result) => (result.gridThw === undefined ? [] : [result.gridThw])),
+    rowCounts,
     tokenCounts: ordered.map((result) => result.tokenCount),
     ids: ordered.map((result) => result.id),
   };

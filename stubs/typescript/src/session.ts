@@ -98,8 +98,8 @@ export class Session<P extends Path, D extends FeatureDataType> {
 
   /** Takes one message of the server, and returns the results that it brings. */
   receive(payload: ResponsePayload): Result<P, D>[] {
-    if (payload.case === undefined) {
-      return []; // A newer server's; never terminal.
+    if (payload.case === undefined || payload.case === "group") {
+      return []; // A newer server's, or never asked for; never terminal.
     }
     if (this.summary !== undefined) {
       throw new ProtocolError(`Expected nothing after the summary, got ${payload.case}`);

@@ -50,6 +50,8 @@ test("uint8 features are looked up channel by channel", () => {
   const features = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12);
   const values = normalizeUint8(features, [2, 3, 1, 2], table);
   assert.deepEqual([...values], [1, 2, 1003, 1004, 2005, 2006, 7, 8, 1009, 1010, 2011, 2012]);
+  const ofTwoFrames = normalizeUint8(features, [1, 3, 2, 1, 2], table);
+  assert.deepEqual([...ofTwoFrames], [1, 2, 3, 4, 1005, 1006, 1007, 1008, 2009, 2010, 2011, 2012]);
   assert.throws(() => normalizeUint8(features, [2, 3, 2], table), RangeError);
   assert.throws(() => normalizeUint8(features, [2, 1, 3, 2], table), RangeError);
 });

@@ -57,6 +57,13 @@ test("arms of a newer server are skipped wherever they come", async () => {
   });
 });
 
+test("a group, which this client never asks for, is skipped like a newer server's arm", async () => {
+  const script: Script = (requests) => good(requests, { payload: { case: "group", value: {} } });
+  await withStream(script, async (stream) => {
+    assert.equal((await collect(stream, THREE)).filter((result) => result.ok).length, 3);
+  });
+});
+
 /** What the server answers to its config and one item, up to the summary, and what the client must say of it. */
 const VIOLATIONS: readonly (readonly [string, readonly Reply[], RegExp])[] = [
   ["the summary counts another number of items", [...answer(1), summary(2)], /acceptedCount 1, got 2/],

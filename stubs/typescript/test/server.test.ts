@@ -79,7 +79,7 @@ describe("a photograph", () => {
       const expected = pythonSays(server.address, PHOTOGRAPH, "--preset", PRESET, "--dtype", name);
       const result = await photograph<FeatureDataType>(dataType);
       assert.equal(sha256(featureBytes(result.features)), expected["sha256"]);
-      assert.deepEqual([...result.gridThw], expected["grid_thw"]);
+      assert.deepEqual(result.gridThw, expected["grid_thw"]);
       assert.equal(result.tokenCount, expected["token_count"]);
       assert.deepEqual(result.shape, expected["shape"]);
       assert.equal(Buffer.from(result.provenance.contentSha256).toString("hex"), expected["content_sha256"]);
@@ -142,6 +142,27 @@ describe("a photograph", () => {
   });
 });
 
+describe("a photograph of a family without a patch grid", () => {
+  for (const [preset, kind] of [
+    ["internvl2.5", "tileGrid"],
+    ["clip-vit-l-14", "fixedSize"],
+  ] as const) {
+    test(`of ${preset} has the bytes that the Python client gets, and goes through LOCAL`, async () => {
+      const expected = pythonSays(server.address, PHOTOGRAPH, "--preset", preset, "--dtype", "bfloat16");
+      const dataType = DataType.BFLOAT16;
+      const made = await only(client.streamDeferredCpu({ preset, dataType }).map([readFileSync(PHOTOGRAPH)]));
+      assert.equal(sha256(featureBytes(made.features)), expected["sha256"]);
+      assert.deepEqual([made.gridThw, made.tokenCount], [undefined, expected["token_count"]]);
+      assert.notEqual(made.plan[kind], undefined);
+      const { features, shape, tokenCount } = made;
+      const { originalSize, tileGrid } = made.plan;
+      const item: LocalItem = { path: "LOCAL", features, dataType, shape, tokenCount, originalSize, tileGrid };
+      const result = await only(client.streamLocal({ preset, dataType }).map([item]));
+      assert.deepEqual(result.features, made.features);
+    });
+  }
+});
+
 test("more images than the server takes at once all come back in order, the damaged one as its own error", async () => {
   const photo = readFileSync(OTHER);
   const images = Array.from({ length: 100 }, (_, index) => (index === 41 ? photo.subarray(0, 1000) : photo));
@@ -193,7 +214,7 @@ test("a plan from sizes alone is the plan that the image gets, and ranks share t
   const reply = await client.plan(sizes, { preset: PRESET, dataType: DataType.FLOAT32, encoderRankCount: 2 });
   assert.deepEqual(reply.images[0]?.plan, plan);
   assert.deepEqual([...new Set(reply.images.map((image) => image.encoderRank))].sort(), [0, 1]);
-  const patches = reply.images.map((image) => image.plan!.gridThw[1] * image.plan!.gridThw[2]);
+  const patches = reply.images.map((image) => image.plan!.gridThw![1] * image.plan!.gridThw![2]);
   assert.equal(
     reply.encoderRanks.reduce((sum, rank) => sum + rank.patchCount, 0),
     patches[0]! + patches[1]!,

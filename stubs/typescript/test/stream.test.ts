@@ -228,6 +228,32 @@ test("the first stream's refusal is thrown at once, with the reason of its statu
   assert.equal(streams, 1);
 });
 
+test("credentials that the server does not take are thrown, and not tried again on a new stream", async () => {
+  let streams = 0;
+  const script: Script = async function* (requests, _context, stream) {
+    streams = stream;
+    if (stream > 1) {
+      const info = { desc: ErrorInfoSchema, value: { reason: "CREDENTIALS_INVALID", domain: "monopath.v1" } };
+      throw new ConnectError("Expected a known token", Code.Unauthenticated, undefined, [info]);
+    }
+    await config(requests);
+    yield ready({ maxUnfinishedItems: 1 });
+    yield goaway;
+    yield* answer((await nextItem(requests))!);
+    while ((await requests.next()).done !== true);
+    yield summary(1);
+  };
+  await withStream(script, (stream) =>
+    assert.rejects(collect(stream, THREE), {
+      name: "StreamError",
+      code: "UNAUTHENTICATED",
+      reason: "CREDENTIALS_INVALID",
+      retryable: false,
+    }),
+  );
+  assert.equal(streams, 2);
+});
+
 test("a new stream that opens to another config is not used", async () => {
   const script: Script = async function* (requests, _context, stream) {
     await config(requests);

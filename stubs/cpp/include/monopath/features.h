@@ -50,7 +50,7 @@ class Features {
   Features() = default;
   Features(v1::TensorSpec spec, std::unique_ptr<std::byte[]> data) : spec_(std::move(spec)), data_(std::move(data)) {}
 
-  // Element type, shape (rows, channels, patch height, patch width) and size.
+  // Element type, shape (rows, channels, height and width of a row's pixels; frames behind the channels) and size.
   const v1::TensorSpec& spec() const noexcept { return spec_; }
   const std::byte* data() const noexcept { return data_.get(); }
   std::size_t size_bytes() const noexcept { return spec_.size_bytes(); }

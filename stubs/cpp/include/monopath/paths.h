@@ -73,6 +73,8 @@ struct DeferredCuda
 
 // An item of the path Local: the announcement of finished features, and their bytes.
 struct LocalFeaturesItem {
+  // Its id is set by the stream. Grid, tiles and token count are those that the caller computed, and must be the plan's;
+  // a family without a patch grid needs no `grid_thw`.
   v1::LocalItem announcement;
   // Little-endian and row-major, `announcement.features().size_bytes()` of them.
   std::string features;
@@ -103,6 +105,8 @@ struct Local {
   template <typename Write>
   static void write_item(Item item, std::int32_t id, std::uint32_t max_request_bytes, Write&& write) {
     item.announcement.set_id(id);
+    // A plan without a grid is met by an empty one: the contract wants the field.
+    item.announcement.mutable_grid_thw();
     Request request;
     *request.mutable_item() = std::move(item.announcement);
     write(std::move(request));

@@ -26,7 +26,7 @@ struct Result {
   std::int32_t id = 0;
   // As sent.
   std::string label;
-  // Geometry, token count and tensor. An item with an error may have none.
+  // Geometry (see `patch_grid`), token count and tensor. An item with an error may have none.
   std::optional<v1::ImagePlan> plan;
   // Empty where there is an error.
   Features features;
@@ -84,7 +84,8 @@ class Session {
 
   void receive(typename Path::Response response) {
     using Response = typename Path::Response;
-    if (response.payload_case() == Response::PAYLOAD_NOT_SET) return;  // A newer server's: never terminal.
+    // A newer server's, or never asked for: never terminal.
+    if (response.payload_case() == Response::PAYLOAD_NOT_SET || response.has_group()) return;
     if (summary_) throw ProtocolError("Expected nothing after the summary, got more");
     if (!ready_ && response.has_summary() && !goaway_) throw ProtocolError("Expected ready first, got a summary");
     switch (response.payload_case()) {
@@ -106,6 +107,7 @@ class Session {
         return receive_completion(std::move(*response.mutable_completion()));
       case Response::kError:
         return receive_error(std::move(*response.mutable_error()));
+      case Response::kGroup:  // Never asked for.
       case Response::PAYLOAD_NOT_SET:
         return;
     }

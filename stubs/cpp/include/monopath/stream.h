@@ -25,6 +25,7 @@
 #include "monopath/features.h"
 #include "monopath/items.h"
 #include "monopath/paths.h"
+#include "monopath/plans.h"
 #include "monopath/session.h"
 #include "monopath/v1/service.grpc.pb.h"
 
