@@ -123,12 +123,7 @@ class SegmentMappings:
                 do.
             OSError: this process cannot map any more.
         """
-        mapping = self._idle.pop(name, None)
-        if mapping is not None and not mapping.is_untouched():
-            mapping.close()
-            mapping = None
-        if mapping is None:
-            mapping = _Mapping(self._directory, name)
+        mapping = self._idle.pop(name, None) or _Mapping(self._directory, name)
         try:
             mapping.check(offset_bytes, length_bytes, generation)
         except BaseException:
@@ -144,6 +139,10 @@ class SegmentMappings:
         self._drop_idle(0)
 
     def _take_back(self, mapping: _Mapping) -> None:
+        # Nobody can write to it any more. Asked here, it keeps nobody waiting for a result.
+        if not mapping.is_untouched():
+            mapping.close()
+            return
         other = self._idle.pop(mapping.name, None)
         if other is not None:
             other.close()
