@@ -122,6 +122,10 @@ def test_one_process_is_this_one() -> None:
         ({"processes": "2", "devices": "all"}, "Expected --processes or --devices, got both"),
         ({"devices": "all", "cuda": "off"}, "--devices: expected --cuda auto or required, got off"),
         ({"devices": "cuda:2"}, "--devices: expected some of cuda:0"),
+        (
+            {"processes": "3", "address": "127.0.0.1:50051", "metrics_address": "127.0.0.1:50053"},
+            "--metrics-address: expected ports apart from the 3 of --address, got 127.0.0.1:50053 for both",
+        ),
         ({"processes": "2", "address": "localhost:1"}, "--address: expected an IP address"),
         ({"processes": "3", "address": "127.0.0.1:65534"}, "--address: expected a port up to 65535"),
     ],

@@ -43,6 +43,7 @@ def plan_processes(resolution: Resolution, environment: Mapping[str, str]) -> li
         return []
     plans = [_plan(resolution, index, len(visible), device, environment) for index, device in enumerate(visible)]
     _check_target(plans)
+    _check_apart(resolution, len(plans))
     return plans
 
 
@@ -105,6 +106,17 @@ def _plan(
     kept = {name: text for name, text in environment.items() if name not in ours}
     address: str = own.get("address", resolution["address"])
     return ReplicaPlan(address, command, kept if device is None else {**kept, DEVICES_VARIABLE: device})
+
+
+def _check_apart(resolution: Resolution, count: int) -> None:
+    """Two settings whose ports are counted up may meet."""
+    found = [resolution.found[name] for name in ("address", "metrics_address")]
+    ports = [one.setting.kind.for_process(one.value, index) for one in found if one.value for index in range(count)]
+    for port in ports:
+        if ports.count(port) > 1 and not port.endswith(":0"):
+            raise UserFault(
+                f"--metrics-address: expected ports apart from the {count} of --address, got {port} for both"
+            )
 
 
 def _check_target(plans: Sequence[ReplicaPlan]) -> None:
