@@ -227,52 +227,6 @@ async def test_plans_do_not_wait_for_the_digests_of_large_images(
     assert len({result[0] for result in results if not isinstance(result, BaseException)}) == 1
 
 
-@pytest.mark.parametrize("by_loop", [True, False])
-@pytest.mark.asyncio
-async def test_a_plan_that_is_remembered_needs_no_header_and_the_image_can_still_be_made(
-    resources: Resources, monkeypatch: pytest.MonkeyPatch, by_loop: bool
-) -> None:
-    """The features may be dropped between the plan and the time when they are asked for."""
-    planner = ImagePlanner(CONFIG, ElementType.UINT8, resources)
-    asked = item(EncodedSource(FILE))
-    first = await planner.plan(lambda: asked, None)
-    key, _ = await planner.key(first, CancelToken())
-    known = {key: first.plan}
-    with monkeypatch.context() as patch:
-        patch.setattr(images, "open_header", lambda *_: pytest.fail("opened a file whose plan is known"))
-        planned = planner.recalled(asked, known.get) if by_loop else await planner.plan(lambda: asked, known.get)
-    assert planned is not None
-    assert (planned.plan, planned.header) == (first.plan, None)
-    decoded = [
-        decode_planned(one, CONFIG, CancelToken(), resources.buffers, resources.limits) for one in (first, planned)
-    ]
-    assert decoded[0].prepared.pixels.tobytes() == decoded[1].prepared.pixels.tobytes()
-    assert decoded[0].content_sha256 == decoded[1].content_sha256
-    for one in decoded:
-        one.release()
-
-
-@pytest.mark.asyncio
-async def test_a_remembered_plan_is_of_the_whole_key_and_of_content_that_was_not_contradicted(
-    resources: Resources,
-) -> None:
-    planner = ImagePlanner(CONFIG, ElementType.UINT8, resources)
-    asked = item(EncodedSource(FILE))
-    planned = await planner.plan(lambda: asked, None)
-    key, _ = await planner.key(planned, CancelToken())
-    known = {key: planned.plan}
-    assert planner.recalled(asked, known.get) is not None
-    assert planner.recalled(item(EncodedSource(OTHER_FILE)), known.get) is None
-    assert ImagePlanner(CONFIG, ElementType.FLOAT32, resources).recalled(asked, known.get) is None
-    wrong = item(EncodedSource(FILE), expected_sha256=bytes(32))
-    assert planner.recalled(wrong, known.get) is None
-    with pytest.raises(ItemFault) as caught:
-        await planner.plan(lambda: wrong, known.get)
-    assert caught.value.reason is ItemReason.CONTENT_DIGEST_MISMATCH
-    large = item(EncodedSource(FILE + bytes(images.HASHED_BY_LOOP_BYTES)))
-    assert planner.recalled(large, lambda _: planned.plan) is None
-
-
 async def features_of(
     engine: HostEngine, cache: FeatureCache | None, asked: ImageItem, place: BufferPool
 ) -> tuple[Features, bytes]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Generic
 
-from monopath._errors import StreamClosed
-from monopath._fleet_core import FleetCore, check_alike
+from monopath._fleet_core import FleetCore, FleetRecord
 from monopath._mapping import SyncMapping
 from monopath._mapping_core import SEVERAL_STREAMS_CREDIT_COUNT
 from monopath._messages import InputT
@@ -18,12 +17,10 @@ from monopath._stream import CLOSE_GRACE_SECONDS, Stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
-    from monopath._records import Ready, Summary
-
 __all__ = ["Fleet"]
 
 
-class Fleet(Generic[PathT, InputT]):
+class Fleet(FleetRecord, Generic[PathT, InputT]):
     """Several streams of one path, each of a client of its own, that share the items of a `map`.
 
     For servers that are not reached alike: the processes of one host over unix sockets, one over shared memory and the
@@ -39,22 +36,8 @@ class Fleet(Generic[PathT, InputT]):
 
         One client may be given with several streams.
         """
-        check_alike([stream._core for stream in streams])
+        super().__init__([stream._core for stream in streams])
         self._streams = tuple(streams)
-        self._ready: Ready | None = None
-        self._summary: Summary | None = None
-
-    @property
-    def ready(self) -> Ready:
-        """The first opening of the latest `map`: the config that holds on every stream. Raises StreamClosed before."""
-        if self._ready is None:
-            raise StreamClosed("Expected a fleet that has opened a stream, got one that has not; it does so in map")
-        return self._ready
-
-    @property
-    def summary(self) -> Summary | None:
-        """What the streams that came to their good end came to, over every `map`. None before the first one's end."""
-        return self._summary
 
     def map(
         self,
@@ -94,10 +77,3 @@ class Fleet(Generic[PathT, InputT]):
             yield from mapping.run(images, on_plan)
         finally:
             self._add_summary(links[0].core.summary)
-
-    def _take_ready(self, ready: Ready) -> None:
-        self._ready = ready
-
-    def _add_summary(self, summary: Summary | None) -> None:
-        if summary is not None:
-            self._summary = summary if self._summary is None else self._summary + summary

@@ -14,15 +14,44 @@ from monopath._resume import Resume
 
 if TYPE_CHECKING:
     from monopath._core import StreamCore
-    from monopath._records import Ready
+    from monopath._records import Ready, Summary
 
-__all__ = ["FleetCore", "check_alike"]
+__all__ = ["FleetCore", "FleetRecord"]
 
 _SETTLE_SECONDS = 0.5
 """How long items wait for the other streams once the first one is open, so that few items are shared out evenly too."""
 
 
-def check_alike(cores: Sequence[StreamCore[Any, Any]]) -> None:
+class FleetRecord:
+    """What a fleet tells of its maps."""
+
+    def __init__(self, cores: Sequence[StreamCore[Any, Any]]) -> None:
+        """`cores` are those of the fleet's streams. Raises ValueError for none, or ones that do not go together."""
+        _check_alike(cores)
+        self._ready: Ready | None = None
+        self._summary: Summary | None = None
+
+    @property
+    def ready(self) -> Ready:
+        """The first opening of the latest `map`: the config that holds on every stream. Raises StreamClosed before."""
+        if self._ready is None:
+            raise StreamClosed("Expected a fleet that has opened a stream, got one that has not; it does so in map")
+        return self._ready
+
+    @property
+    def summary(self) -> Summary | None:
+        """What the streams that came to their good end came to, over every `map`. None before the first one's end."""
+        return self._summary
+
+    def _take_ready(self, ready: Ready) -> None:
+        self._ready = ready
+
+    def _add_summary(self, summary: Summary | None) -> None:
+        if summary is not None:
+            self._summary = summary if self._summary is None else self._summary + summary
+
+
+def _check_alike(cores: Sequence[StreamCore[Any, Any]]) -> None:
     """Raise ValueError for no streams, and for ones that differ in path, element type or order."""
     if not cores:
         raise ValueError("Expected at least one stream, got none")

@@ -113,7 +113,6 @@ class SegmentMappings:
         self._directory = directory
         self._idle_limit_bytes = idle_bytes
         self._idle: OrderedDict[str, _Mapping] = OrderedDict()
-        self._is_closed = False
 
     def map_bytes(self, name: str, offset_bytes: int, length_bytes: int, generation: int) -> MappedBytes:
         """Map bytes of a server's segment, so that writes to them stay this process's own.
@@ -135,23 +134,23 @@ class SegmentMappings:
 
     def close(self) -> None:
         """Keep nothing from now on. What arrays lie over stays mapped as long as they live."""
-        self._is_closed = True
-        self._drop_idle(0)
+        self._idle_limit_bytes = 0
+        self._drop_idle()
 
     def _take_back(self, mapping: _Mapping) -> None:
         # Nobody can write to it any more. Asked here, it keeps nobody waiting for a result.
-        if not mapping.is_untouched():
+        if not self._idle_limit_bytes or not mapping.is_untouched():
             mapping.close()
             return
         other = self._idle.pop(mapping.name, None)
         if other is not None:
             other.close()
         self._idle[mapping.name] = mapping
-        self._drop_idle(0 if self._is_closed else self._idle_limit_bytes)
+        self._drop_idle()
 
-    def _drop_idle(self, limit_bytes: int) -> None:
+    def _drop_idle(self) -> None:
         """Unmap those that were not used for longest."""
-        while sum(mapping.size_bytes for mapping in list(self._idle.values())) > limit_bytes:
+        while sum(mapping.size_bytes for mapping in list(self._idle.values())) > self._idle_limit_bytes:
             try:
                 _, mapping = self._idle.popitem(last=False)
             except KeyError:
