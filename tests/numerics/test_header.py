@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import resource
 import struct
 from collections.abc import Callable
 
 import pytest
+from PIL import Image
 
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.media.bounded_reader import BoundedReader
+from monopath_server.media.bounded_reader import BoundedReader, bounded_file
 from monopath_server.media.header import ImageHeader, planned_size, probe_header
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pixels import PixelFormat, check_raw_pixels
@@ -263,6 +265,17 @@ def test_a_header_that_never_ends_is_given_up(make: Callable[[], bytes], monkeyp
     assert fault.reason is ItemReason.IMAGE_DAMAGED
     assert len(reads) <= 300_000 + 1
     assert sum(reads) <= 8 * len(data) + 1024 * 1024
+
+
+@pytest.mark.parametrize("padding", [b"\xff\xfe\x00\x02", b"\xff", b"\xff\x00", b"\x00", b"\xff\xd0"])
+def test_no_small_jpeg_file_reaches_the_bound_that_is_not_counted_for_it(padding: bytes) -> None:
+    jpeg = INPUTS["gray.jpg"]
+    data = jpeg[:2] + (b"\xff" + padding * (256 * 1024))[: 256 * 1024 - len(jpeg)] + jpeg[2:]
+    assert not isinstance(bounded_file(data), BoundedReader)
+    assert isinstance(bounded_file(data + b"\0"), BoundedReader)
+
+    with contextlib.suppress(OSError, SyntaxError):  # whatever Pillow thinks of it, but not that it was read too often
+        Image.open(BoundedReader(data))
 
 
 def test_a_whole_image_is_read_far_less_than_the_bound() -> None:

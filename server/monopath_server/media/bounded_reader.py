@@ -9,12 +9,15 @@ from __future__ import annotations
 import io
 from typing import Final
 
-__all__ = ["BoundedReader", "TooManyReadsError"]
+__all__ = ["BoundedReader", "TooManyReadsError", "bounded_file"]
 
 _MAX_READS: Final = 300_000
 # Every plugin passes over a file at most a few times: to identify it, to read its header, to decode it.
 _MAX_PASSES: Final = 8
 _FREE_BYTES: Final = 1024 * 1024
+_JPEG_START: Final = b"\xff\xd8\xff"
+# Every read takes at least a byte of a JPEG file's header, and none is read twice but by the decoder.
+_LARGEST_FREE_JPEG_BYTES: Final = 256 * 1024
 
 
 class TooManyReadsError(Exception):
@@ -41,3 +44,12 @@ class BoundedReader(io.BytesIO):
         if self._reads_left < 0 or self._bytes_left < 0:
             raise TooManyReadsError
         return result
+
+
+def bounded_file(data: bytes) -> io.BytesIO:
+    """Return bytes as a file that is bounded, by their own number or by counting.
+
+    Counting costs a small image a twentieth of its time.
+    """
+    is_free = len(data) <= _LARGEST_FREE_JPEG_BYTES and data.startswith(_JPEG_START)
+    return io.BytesIO(data) if is_free else BoundedReader(data)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageFile
 
 from monopath_server.faults import ItemFault, ItemReason
 from monopath_server.media.header import ImageHeader, open_image
@@ -72,6 +72,9 @@ def decode_into(
             no memory for its pixels.
     """
     image = opened or open_image(data)
+    if image.format in ("JPEG", "MPO"):
+        # In pieces, the decoder would begin a line of blocks anew wherever a piece ends.
+        cast("ImageFile.ImageFile", image).decodermaxblock = len(data)
     pixels: NDArray[np.uint8] | None = None
     try:
         # The mode is checked below: a file that changes it while it is loaded contradicts itself.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from monopath_server.faults import ItemFault, ItemReason
-from monopath_server.media.bounded_reader import BoundedReader
+from monopath_server.media.bounded_reader import bounded_file
 from monopath_server.media.limits import ImageLimits
 from monopath_server.media.pillow import ALLOWED_FORMATS, KNOWN_MODES
 from monopath_server.media.pixels import check_size
@@ -118,7 +118,7 @@ def open_image(data: bytes) -> Image.Image:
         ItemFault: IMAGE_UNSUPPORTED or IMAGE_DAMAGED.
     """
     try:
-        return Image.open(BoundedReader(data), formats=ALLOWED_FORMATS)
+        return Image.open(bounded_file(data), formats=ALLOWED_FORMATS)
     except UnidentifiedImageError:
         known_format = _known_format(data)
     except MemoryError:

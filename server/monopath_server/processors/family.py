@@ -22,7 +22,7 @@ CanonicalForm: TypeAlias = dict[str, Any]
 """JSON values only, floats as the hexadecimal digits of their 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, or subclasses could not keep what follows from their fields
 class ProcessorConfig(abc.ABC):
     """All that decides the bytes and the token count of an image. Frozen and hashable; one subclass for each family."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -43,7 +44,7 @@ class WindowedConfig(ProcessorConfig):
     alpha: AlphaPolicy = AlphaPolicy.DROP
     orientation: OrientationPolicy = OrientationPolicy.KEEP
 
-    @property
+    @functools.cached_property
     def arithmetic(self) -> PixelArithmetic:
         return backend_arithmetic(
             RowLayout(self.patch_size, self.patch_size, self.merge_size, self.temporal_patch_size),

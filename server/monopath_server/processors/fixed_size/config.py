@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -67,7 +68,7 @@ class FixedSizeConfig(ProcessorConfig):
             return Size(self.resize.width, self.resize.height)
         raise ValueError("Expected a crop, or both sides of the resize, got neither")
 
-    @property
+    @functools.cached_property
     def arithmetic(self) -> PixelArithmetic:
         size = self.output_size
         return backend_arithmetic(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -46,7 +47,7 @@ class InternVlConfig(ProcessorConfig):
     alpha: AlphaPolicy = AlphaPolicy.DROP
     orientation: OrientationPolicy = OrientationPolicy.KEEP
 
-    @property
+    @functools.cached_property
     def arithmetic(self) -> PixelArithmetic:
         return backend_arithmetic(
             RowLayout(self.tile_size, self.tile_size),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -62,7 +63,7 @@ class KimiConfig(ProcessorConfig):
     resample_kernel: ResampleKernel = ResampleKernel.PILLOW_13
     orientation: OrientationPolicy = OrientationPolicy.KEEP
 
-    @property
+    @functools.cached_property
     def arithmetic(self) -> PixelArithmetic:
         return PixelArithmetic(
             layout=RowLayout(self.patch_size, self.patch_size),

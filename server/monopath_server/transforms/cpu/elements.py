@@ -20,6 +20,7 @@ from monopath_server.transforms.cpu.vector import (
     constant,
     fused_multiply_add,
     load,
+    shuffle,
     splat,
     store,
     vector,
@@ -29,6 +30,7 @@ __all__ = [
     "GROUP_PIXELS",
     "RELEASED_PATCH_SIZE",
     "write_bfloat16",
+    "write_bfloat16_line",
     "write_by_table_8",
     "write_by_table_16",
     "write_by_table_32",
@@ -45,8 +47,18 @@ GROUP_PIXELS = 8
 RELEASED_PATCH_SIZE = 14
 """Most checkpoints have it: its lines of looked-up elements are written in one piece."""
 
+LINE_PIXELS = 16
+"""Pixels of a line whose next line is written after it: two more than a released patch has, whose elements go to where
+the first two of the next line belong."""
+
+_WORDS = vector(INT32, GROUP_PIXELS)
+_HALVES = vector(INT16, 2 * GROUP_PIXELS)
+_BYTES = vector(INT8, 4 * GROUP_PIXELS)
 _INVERSE_255 = float(np.float32(1) / np.float32(255))
-_TWO_OVER_255 = float(np.float32(2) / np.float32(255))
+# What 2 * x / 255 - 1 is multiplied by, so that cutting its bits off at 16 is rounding them (`_emit_bfloat16`).
+_ROUNDING = 257 / 256
+_BFLOAT16_FACTOR = float(np.float32(_ROUNDING * 2 / 255))
+_BFLOAT16_OFFSET = -_ROUNDING
 
 
 def _emit_group(builder: Builder, pixels: Value, target: Value, channel_bytes: Value, emit_element: object) -> None:
@@ -71,12 +83,42 @@ def _emit_float32(builder: Builder, value: Value) -> Value:
 
 
 def _emit_bfloat16(builder: Builder, value: Value) -> Value:
-    """One FMA, then rounding half up on the bits: among the 256 inputs there is no tie. Mean and std 0.5 only."""
-    pixel = builder.sitofp(value, vector(FLOAT, GROUP_PIXELS))
-    factor, minus_one = splat(FLOAT, GROUP_PIXELS, _TWO_OVER_255), splat(FLOAT, GROUP_PIXELS, -1.0)
-    scaled = fused_multiply_add(builder, pixel, factor, minus_one, GROUP_PIXELS)
-    bits = builder.add(builder.bitcast(scaled, vector(INT32, GROUP_PIXELS)), splat(INT32, GROUP_PIXELS, 0x8000))
+    """One FMA, of whose bits the upper half is the element. Mean and std 0.5 only.
+
+    Each of the 256 exact values is m * 2**-k with 1/2 < m < 1 (or it is 1), and, since 255 is 256 - 1, in units of its
+    last place in bfloat16 it is a whole number and m: all of them are rounded away from zero. An addition of m units,
+    which 257/256 as a factor is, takes each to its rounded value and not to the next.
+    """
+    bits = _bfloat16_bits(builder, value)
     return builder.trunc(builder.lshr(bits, splat(INT32, GROUP_PIXELS, 16)), vector(INT16, GROUP_PIXELS))
+
+
+def _bfloat16_bits(builder: Builder, value: Value) -> Value:
+    pixel = builder.sitofp(value, vector(FLOAT, GROUP_PIXELS))
+    factor, offset = splat(FLOAT, GROUP_PIXELS, _BFLOAT16_FACTOR), splat(FLOAT, GROUP_PIXELS, _BFLOAT16_OFFSET)
+    return builder.bitcast(fused_multiply_add(builder, pixel, factor, offset, GROUP_PIXELS), _WORDS)
+
+
+def _emit_bfloat16_line(builder: Builder, pixels: Value, target: Value, channel_bytes: Value) -> None:
+    """Even and odd pixels apart, so that the upper halves of both, taken in turn, are the line."""
+    left = load(builder, pixels, _WORDS)
+    right = load(builder, add_bytes(builder, pixels, 4 * GROUP_PIXELS), _WORDS)
+    parities = [builder.bitcast(shuffle(builder, left, right, list(range(first, 16, 2))), _BYTES) for first in (0, 1)]
+    upper_halves = [lane for half in range(1, LINE_PIXELS, 2) for lane in (half, LINE_PIXELS + half)]
+    for channel in range(3):
+        even, odd = (
+            builder.bitcast(_bfloat16_bits(builder, _channel_of(builder, pixel, channel)), _HALVES)
+            for pixel in parities
+        )
+        store(builder, shuffle(builder, even, odd, upper_halves), target)
+        target = builder.add(target, channel_bytes)
+
+
+def _channel_of(builder: Builder, pixels: Value, channel: int) -> Value:
+    """Return one byte of each pixel as a number."""
+    zeros, zero = splat(INT8, 4 * GROUP_PIXELS, 0), 4 * GROUP_PIXELS
+    lanes = [lane for pixel in range(0, zero, 4) for lane in (pixel + channel, zero, zero, zero)]
+    return builder.bitcast(shuffle(builder, pixels, zeros, lanes), _WORDS)
 
 
 def _emit_uint8(builder: Builder, value: Value) -> Value:
@@ -113,6 +155,12 @@ def write_float32(builder: Builder, pixels: Value, target: Value, channel_bytes:
 def write_bfloat16(builder: Builder, pixels: Value, target: Value, channel_bytes: Value) -> None:
     """Write BFLOAT16 elements in closed form."""
     _emit_group(builder, pixels, target, channel_bytes, _emit_bfloat16)
+
+
+@address_intrinsic
+def write_bfloat16_line(builder: Builder, pixels: Value, target: Value, channel_bytes: Value) -> None:
+    """Write `LINE_PIXELS` BFLOAT16 elements of each channel in closed form."""
+    _emit_bfloat16_line(builder, pixels, target, channel_bytes)
 
 
 @address_intrinsic

@@ -30,6 +30,7 @@ __all__ = [
     "load_uint32",
     "move_64_bytes",
     "prefetch",
+    "prefetch_for_writing",
     "store_uint8",
     "store_uint16",
     "store_uint32",
@@ -37,10 +38,10 @@ __all__ = [
 ]
 
 
-def emit_prefetch(builder: Builder, address: Value) -> None:
-    """Emit a hint that `address` is read soon; any address will do."""
-    read, keep_in_all_caches, data = constant(INT32, 0), constant(INT32, 3), constant(INT32, 1)
-    arguments = [pointer(builder, address, INT8), read, keep_in_all_caches, data]
+def emit_prefetch(builder: Builder, address: Value, *, is_written: bool = False) -> None:
+    """Emit a hint that `address` is read or written soon; any address will do."""
+    purpose, keep_in_all_caches, data = constant(INT32, int(is_written)), constant(INT32, 3), constant(INT32, 1)
+    arguments = [pointer(builder, address, INT8), purpose, keep_in_all_caches, data]
     call_llvm(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
 
 
@@ -48,6 +49,12 @@ def emit_prefetch(builder: Builder, address: Value) -> None:
 def prefetch(builder: Builder, address: Value) -> None:
     """Ask for the cache line of `address`."""
     emit_prefetch(builder, address)
+
+
+@address_intrinsic
+def prefetch_for_writing(builder: Builder, address: Value) -> None:
+    """Ask for the cache line of `address`, to be written to."""
+    emit_prefetch(builder, address, is_written=True)
 
 
 @address_intrinsic

@@ -195,7 +195,7 @@ class CpuTransform:
         narrowest_px = self._arithmetic.layout.patch_width_px
         if closed_form is None or narrowest_px < GROUP_PIXELS or not _has_fused_multiply_add():
             return
-        size = Size(256, GROUP_PIXELS)
+        size = Size(256, self._arithmetic.layout.patch_height_px)  # its last line is written in another way
         pixels = np.zeros((size.height_px, size.width_px, 4), np.uint8)
         pixels[..., :3] = np.arange(256, dtype=np.uint8)[None, :, None]
         prepared = PreparedPixels(

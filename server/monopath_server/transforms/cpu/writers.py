@@ -36,6 +36,8 @@ _RELEASED_PATCH_SIZE: Final = elements.RELEASED_PATCH_SIZE
 _RELEASED_PLANE: Final = _RELEASED_PATCH_SIZE * _RELEASED_PATCH_SIZE
 _LAST_GROUP: Final = _RELEASED_PATCH_SIZE - _GROUP
 _PREFETCH_BYTES: Final = 10 * _RELEASED_PATCH_SIZE * 4
+# Rows of features that the places to be written to are asked for ahead: stores wait for them otherwise.
+_ROWS_AHEAD: Final = 2
 
 
 @compiled
@@ -64,21 +66,22 @@ def write_windows(
     row_bytes = patch_bytes(target, writer)
     buffer = _aligned_address(staging)
     for _ in range(window_count):
-        for patch in range(window_size * window_size):
-            row, column = patch // window_size, patch % window_size
-            corner = pixels + row * target.patch_height * pitch_bytes + column * target.patch_width * 4
-            place = buffer + cursor[1] if target.is_streamed else cursor[0]
-            _write_patch(corner, pitch_bytes, place, target, writer, prefetches)
-            if target.is_streamed:
-                staged = cursor[1] + row_bytes
-                whole = staged - staged % 64
-                for offset in range(0, whole, 64):
-                    memory.stream_64_bytes(buffer + offset, cursor[0] + offset)
-                memory.move_64_bytes(buffer + whole, buffer)
-                cursor[0] += whole
-                cursor[1] = staged - whole
-            else:
-                cursor[0] += row_bytes
+        for row in range(window_size):
+            corner = pixels + row * target.patch_height * pitch_bytes
+            for _ in range(window_size):
+                place = buffer + cursor[1] if target.is_streamed else cursor[0]
+                _write_patch(corner, pitch_bytes, place, target, writer, prefetches)
+                if target.is_streamed:
+                    staged = cursor[1] + row_bytes
+                    whole = staged - staged % 64
+                    for offset in range(0, whole, 64):
+                        memory.stream_64_bytes(buffer + offset, cursor[0] + offset)
+                    memory.move_64_bytes(buffer + whole, buffer)
+                    cursor[0] += whole
+                    cursor[1] = staged - whole
+                else:
+                    cursor[0] += row_bytes
+                corner += target.patch_width * 4
         pixels += window_size * target.patch_width * 4
 
 
@@ -103,7 +106,7 @@ def _write_patch(
     """Write one row of features at address `place`."""
     height, width = target.patch_height, target.patch_width
     if height == _RELEASED_PATCH_SIZE and width == _RELEASED_PATCH_SIZE and target.temporal_copies == 1:
-        _write_released_patch(pixels, pitch_bytes, place, writer, prefetches)
+        _write_released_patch(pixels, pitch_bytes, place, writer, prefetches, not target.is_streamed)
         return
     plane_bytes = height * width * writer.itemsize
     channel_bytes = target.temporal_copies * plane_bytes
@@ -129,17 +132,20 @@ def _write_patch(
 
 
 @compiled
-def _write_released_patch(pixels: int, pitch_bytes: int, line: int, writer: ElementWriter, prefetches: bool) -> None:
+def _write_released_patch(
+    pixels: int, pitch_bytes: int, place: int, writer: ElementWriter, prefetches: bool, prefetches_target: bool
+) -> None:
     """Write a patch of 14 pixels a side, once: all lengths are constants."""
+    if writer.kind == WRITER_BFLOAT16:
+        _write_released_bfloat16(pixels, pitch_bytes, place, prefetches, prefetches_target)
+        return
+    line = place
     for _ in range(_RELEASED_PATCH_SIZE):
         if prefetches:
             memory.prefetch(pixels + _PREFETCH_BYTES)
         if writer.kind == WRITER_FLOAT32:
             elements.write_float32(pixels, line, _RELEASED_PLANE * 4)
             elements.write_float32(pixels + _LAST_GROUP * 4, line + _LAST_GROUP * 4, _RELEASED_PLANE * 4)
-        elif writer.kind == WRITER_BFLOAT16:
-            elements.write_bfloat16(pixels, line, _RELEASED_PLANE * 2)
-            elements.write_bfloat16(pixels + _LAST_GROUP * 4, line + _LAST_GROUP * 2, _RELEASED_PLANE * 2)
         elif writer.kind == WRITER_UINT8:
             elements.write_uint8(pixels, line, _RELEASED_PLANE)
             elements.write_uint8(pixels + _LAST_GROUP * 4, line + _LAST_GROUP, _RELEASED_PLANE)
@@ -151,6 +157,29 @@ def _write_released_patch(pixels: int, pitch_bytes: int, line: int, writer: Elem
             elements.write_line_by_table_8(pixels, writer.table_address, line, _RELEASED_PLANE)
         pixels += pitch_bytes
         line += _RELEASED_PATCH_SIZE * writer.itemsize
+
+
+@compiled
+def _write_released_bfloat16(
+    pixels: int, pitch_bytes: int, line: int, prefetches: bool, prefetches_target: bool
+) -> None:
+    """Write a released patch of the element type that most encoders take, in lines that overlap."""
+    line_bytes, plane_bytes = 2 * _RELEASED_PATCH_SIZE, 2 * _RELEASED_PLANE
+    ahead = line + _ROWS_AHEAD * 3 * plane_bytes
+    for _ in range(_RELEASED_PATCH_SIZE - 1):
+        if prefetches:
+            memory.prefetch(pixels + _PREFETCH_BYTES)
+        if prefetches_target:
+            memory.prefetch_for_writing(ahead)
+            memory.prefetch_for_writing(ahead + 64)
+            ahead += 3 * line_bytes
+        # Two pixels too many, which lie in this line or at the begin of the next, and whose elements the next line's
+        # replace.
+        elements.write_bfloat16_line(pixels, line, plane_bytes)
+        pixels += pitch_bytes
+        line += line_bytes
+    elements.write_bfloat16(pixels, line, plane_bytes)
+    elements.write_bfloat16(pixels + _LAST_GROUP * 4, line + _LAST_GROUP * 2, plane_bytes)
 
 
 @compiled
