@@ -50,6 +50,12 @@ class ServerSide {
     if (raw_.Read(&request)) throw std::runtime_error("Expected the half-close, got " + request.ShortDebugString());
   }
 
+  // What the call says of itself under a name; empty where it says nothing.
+  std::string metadata(const std::string& name) const {
+    const auto found = context_.client_metadata().find(name);
+    return found == context_.client_metadata().end() ? "" : std::string(found->second.data(), found->second.size());
+  }
+
   // Waits until the client is gone, and returns whether it was by cancellation.
   bool wait_for_cancellation() {
     typename Path::Request request;
@@ -78,7 +84,8 @@ class FakeServer final : public v1::PreprocessingService::Service {
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) throw std::runtime_error("Expected a free port, got none");
-    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
+    address_ = "127.0.0.1:" + std::to_string(port);
+    channel_ = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
   }
 
   ~FakeServer() override { stop(); }
@@ -86,6 +93,7 @@ class FakeServer final : public v1::PreprocessingService::Service {
   // Ends what is still open, and waits for it.
   void stop() { server_->Shutdown(std::chrono::system_clock::now()); }
 
+  const std::string& address() const { return address_; }
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   int stream_count() const { return stream_count_; }
 
@@ -114,6 +122,7 @@ class FakeServer final : public v1::PreprocessingService::Service {
   Script<Local> local_;
   std::atomic<int> stream_count_{0};
   std::unique_ptr<grpc::Server> server_;
+  std::string address_;
   std::shared_ptr<grpc::Channel> channel_;
 };
 

@@ -5,6 +5,7 @@
 #include <monopath/stream.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 namespace monopath::tests {
@@ -63,6 +64,12 @@ AnyResponse completion(std::int32_t id, v1::PreprocessingPath path = v1::PREPROC
   response.mutable_completion()->set_id(id);
   response.mutable_completion()->mutable_provenance()->set_path(path);
   response.mutable_completion()->mutable_provenance()->set_config_sha256(kDigest);
+  return response;
+}
+
+inline Response group(std::initializer_list<Response> responses) {
+  Response response;
+  for (const Response& one : responses) *response.mutable_group()->add_responses() = one;
   return response;
 }
 

@@ -191,14 +191,22 @@ const std::vector<Test> kTests = {
        plan.mutable_tile_grid()->set_columns(3);
        CHECK(patch_grid(plan) == nullptr);
      }},
-    {"a group, which this client never asks for, is skipped",
+    {"a group is read as if each of its responses had come alone",
      [] {
-       Opened stream;
-       Response group;
-       group.mutable_group();
-       stream.session.receive(group);
-       stream.complete(1);
+       Opened stream(v1::RESULT_ORDER_AS_SENT);
+       Response newer;
+       CHECK(newer.ParseFromString(std::string("\xfa\x3e\x01\x00", 4)));  // Field 1007, which this release has not.
+       stream.session.receive(group({plan(1, 2), newer, chunk(1, 0, "ab"), completion(1), plan(2, 3)}));
        CHECK_EQUAL(stream.results.size(), 1u);
+       stream.session.receive(group({chunk(2, 0, "xyz"), completion(2), summary(2)}));
+       stream.session.check_end();
+       CHECK_EQUAL(text(stream.results[0].features), "ab");
+       CHECK_EQUAL(text(stream.results[1].features), "xyz");
+     }},
+    {"a group holds the grammar, and has no group in it",
+     [] {
+       Opened().refuses(group({plan(1, 2), plan(1, 2)}));
+       Opened().refuses(group({plan(1, 2), group({chunk(1, 0, "ab"), completion(1)})}));
      }},
     {"finished features without a patch grid are announced with an empty one, and with their tiles",
      [] {
@@ -206,13 +214,14 @@ const std::vector<Test> kTests = {
        item.announcement.mutable_tile_grid()->set_columns(2);
        item.features = "ab";
        std::vector<v1::StreamLocalRequest> requests;
-       Local::write_item(item, 1, 0, [&](v1::StreamLocalRequest request) { requests.push_back(std::move(request)); });
+       const auto keep = [&](v1::StreamLocalRequest request) { requests.push_back(std::move(request)); };
+       Local::write_item(item, 1, 0, nullptr, keep);
        CHECK_EQUAL(requests.size(), 2u);
        CHECK(requests[0].item().has_grid_thw());
        CHECK_EQUAL(requests[0].item().grid_thw().t(), 0u);
        CHECK_EQUAL(requests[0].item().tile_grid().columns(), 2u);
        item.announcement.mutable_grid_thw()->set_t(1);
-       Local::write_item(item, 1, 0, [&](v1::StreamLocalRequest request) { requests.push_back(std::move(request)); });
+       Local::write_item(item, 1, 0, nullptr, keep);
        CHECK_EQUAL(requests[2].item().grid_thw().t(), 1u);
      }},
     {"what only a newer server says is skipped",

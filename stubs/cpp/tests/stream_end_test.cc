@@ -47,7 +47,7 @@ const std::vector<Test> kTests = {
        CHECK_EQUAL(error.reason(), "CREDENTIALS_INVALID");
        CHECK_EQUAL(server.stream_count(), 2);
      }},
-    {"a transport that this client has not is refused before anything is sent",
+    {"a transport that only the config says is refused before anything is sent",
      [] {
        FakeServer server({[](Side& side) { return end(side, 0); }});
        Cpu::Config shared = config();

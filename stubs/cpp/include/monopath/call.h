@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "monopath/leases.h"
 #include "monopath/v1/service.grpc.pb.h"
 
 namespace monopath::detail {
@@ -26,15 +28,23 @@ class Call {
  public:
   using Deadline = std::optional<std::chrono::system_clock::time_point>;
 
-  Call(v1::PreprocessingService::Stub& stub, const Deadline& deadline) {
+  // Sends the releases of `leases` while it lives.
+  Call(v1::PreprocessingService::Stub& stub, const Deadline& deadline, std::shared_ptr<Leases> leases)
+      : leases_(std::move(leases)) {
     if (deadline) context_.set_deadline(*deadline);
     stream_ = Path::open(stub, context_);
     reader_ = std::thread([this] { read_all(); });
     writer_ = std::thread([this] { write_all(); });
+    leases_->begin([this](std::int32_t id) {
+      typename Path::Request request;
+      request.mutable_release()->set_id(id);
+      write(std::move(request));
+    });
   }
 
   // Ends the call now, where it has not ended.
   ~Call() {
+    leases_->end();
     if (!reader_.joinable()) return;
     cancel();
     finish();
@@ -141,6 +151,7 @@ class Call {
     stream_->WritesDone();
   }
 
+  std::shared_ptr<Leases> leases_;
   grpc::ClientContext context_;
   decltype(Path::open(std::declval<v1::PreprocessingService::Stub&>(), std::declval<grpc::ClientContext&>())) stream_;
   std::mutex mutex_;

@@ -1,4 +1,4 @@
-// The features of one item: one buffer of the plan's size, in which its chunks are collected.
+// The features of one item: a buffer of the plan's size, in which its chunks are collected, or memory of the server's.
 #ifndef MONOPATH_FEATURES_H_
 #define MONOPATH_FEATURES_H_
 
@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "monopath/error.h"
+#include "monopath/v1/location.pb.h"
 #include "monopath/v1/tensor.pb.h"
 
 namespace monopath {
@@ -44,16 +45,21 @@ inline std::size_t element_bytes(v1::DataType data_type) noexcept {
   }
 }
 
-// A tensor with its bytes, row-major. Move-only.
+// A tensor with its bytes, row-major. Move-only. Those in shared memory are the server's own, leased until this goes or is
+// assigned to; they can be read for as long, whatever becomes of the stream or the server.
 class Features {
  public:
   Features() = default;
-  Features(v1::TensorSpec spec, std::unique_ptr<std::byte[]> data) : spec_(std::move(spec)), data_(std::move(data)) {}
+  // `data` points to as many bytes as `spec` says, and owns them.
+  Features(v1::TensorSpec spec, std::shared_ptr<const std::byte> data)
+      : spec_(std::move(spec)), data_(std::move(data)) {}
+  Features(Features&&) noexcept = default;
+  Features& operator=(Features&&) noexcept = default;
 
   // Element type, shape (rows, channels, height and width of a row's pixels; frames behind the channels) and size.
   const v1::TensorSpec& spec() const noexcept { return spec_; }
   const std::byte* data() const noexcept { return data_.get(); }
-  std::size_t size_bytes() const noexcept { return spec_.size_bytes(); }
+  std::size_t size_bytes() const noexcept { return data_ == nullptr ? 0 : spec_.size_bytes(); }
   std::size_t element_count() const noexcept {
     return data_ == nullptr ? 0 : size_bytes() / element_bytes(spec_.data_type());
   }
@@ -73,10 +79,10 @@ class Features {
 
  private:
   v1::TensorSpec spec_;
-  std::unique_ptr<std::byte[]> data_;
+  std::shared_ptr<const std::byte> data_;
 };
 
-// Collects the chunks of one item. Throws ProtocolError where they are not what the plan said.
+// Collects the chunks of one item, or takes its handle. Throws ProtocolError where they are not what the plan said.
 class FeatureAssembly {
  public:
   // `spec` is the plan's. It has to agree with itself, with the stream's element type and with its limit.
@@ -104,6 +110,7 @@ class FeatureAssembly {
 
   // Takes the next chunk.
   void add(const v1::FeatureChunk& chunk) {
+    if (mapped_ != nullptr) throw ProtocolError("Expected no chunk of features that came by handle, got one");
     if (chunk.offset_bytes() != received_bytes_) {
       throw ProtocolError("Expected a chunk at byte " + std::to_string(received_bytes_) + ", got one at " +
                           std::to_string(chunk.offset_bytes()));
@@ -119,19 +126,39 @@ class FeatureAssembly {
     received_bytes_ += chunk.data().size();
   }
 
+  // Takes features that came by a handle: `map` returns a pointer to them, and is called once all else is right.
+  template <typename Map>
+  void place(const v1::SharedMemoryHandle& handle, Map&& map) {
+    if (mapped_ != nullptr || received_bytes_ != 0) {
+      throw ProtocolError("Expected features in chunks or by one handle, got a handle besides");
+    }
+    if (handle.length_bytes() != spec_.size_bytes()) {
+      throw ProtocolError("Expected a handle of " + std::to_string(spec_.size_bytes()) + " bytes, as planned, got " +
+                          std::to_string(handle.length_bytes()));
+    }
+    if (handle.offset_bytes() % element_bytes(spec_.data_type()) != 0) {
+      throw ProtocolError("Expected a handle at a multiple of an element's size, got one at byte " +
+                          std::to_string(handle.offset_bytes()));
+    }
+    mapped_ = map();
+  }
+
   // Hands the whole tensor out, once.
   Features finish() {
+    if (mapped_ != nullptr) return Features(std::move(spec_), std::move(mapped_));
     if (received_bytes_ != spec_.size_bytes()) {
       throw ProtocolError("Expected " + std::to_string(spec_.size_bytes()) + " bytes before the completion, got " +
                           std::to_string(received_bytes_));
     }
-    return Features(std::move(spec_), std::move(data_));
+    const std::shared_ptr<std::byte[]> whole = std::move(data_);
+    return Features(std::move(spec_), std::shared_ptr<const std::byte>(whole, whole.get()));
   }
 
  private:
   v1::TensorSpec spec_;
   std::unique_ptr<std::byte[]> data_;
   std::size_t received_bytes_ = 0;
+  std::shared_ptr<const std::byte> mapped_;
 };
 
 }  // namespace monopath

@@ -23,7 +23,6 @@ typename Path::Config preset_config(std::string preset, v1::DataType data_type =
   config.mutable_processor()->mutable_preset()->set_name(std::move(preset));
   config.mutable_output()->set_data_type(data_type);
   config.mutable_output()->set_order(order);
-  config.mutable_output()->mutable_inline_();
   return config;
 }
 

@@ -31,20 +31,30 @@ struct DeferredPath {
 
   static const std::string& label(const Item& item) { return item.label(); }
 
-  // Bytes of the image: of its file, or of its raw pixels.
-  static std::size_t payload_bytes(const Item& item) {
-    return item.image().has_encoded() ? item.image().encoded().data().size() : item.image().pixels().data().size();
+  // The image: its file, or its raw pixels.
+  static const std::string& payload(const Item& item) {
+    return item.image().has_encoded() ? item.image().encoded().data() : item.image().pixels().data();
   }
 
-  // Bytes of the largest request that the item needs.
-  static std::size_t largest_request_bytes(const Item& item, std::uint32_t /*max_request_bytes*/) {
-    return item.ByteSizeLong() + kEnvelopeBytes;
+  // Bytes of the largest request that the item needs. `uploaded` is where its payload is, if not in the requests.
+  static std::size_t largest_request_bytes(const Item& item, std::uint32_t /*max_request_bytes*/,
+                                           const v1::SharedMemoryHandle* uploaded = nullptr) {
+    return item.ByteSizeLong() - (uploaded == nullptr ? 0 : payload(item).size()) + kEnvelopeBytes;
   }
 
   // Calls `write` with each request of the item.
   template <typename Write>
-  static void write_item(Item item, std::int32_t id, std::uint32_t /*max_request_bytes*/, Write&& write) {
+  static void write_item(Item item, std::int32_t id, std::uint32_t /*max_request_bytes*/,
+                         const v1::SharedMemoryHandle* uploaded, Write&& write) {
     item.set_id(id);
+    if (uploaded != nullptr) {
+      v1::ImageSource& image = *item.mutable_image();
+      if (image.has_encoded()) {
+        *image.mutable_encoded()->mutable_shared_memory() = *uploaded;
+      } else {
+        *image.mutable_pixels()->mutable_shared_memory() = *uploaded;
+      }
+    }
     Request request;
     *request.mutable_item() = std::move(item);
     write(std::move(request));
@@ -95,21 +105,30 @@ struct Local {
 
   static const std::string& label(const Item& item) { return item.announcement.label(); }
 
-  static std::size_t payload_bytes(const Item& item) { return item.features.size(); }
+  static const std::string& payload(const Item& item) { return item.features; }
 
-  static std::size_t largest_request_bytes(const Item& item, std::uint32_t max_request_bytes) {
-    const std::size_t of_chunk = std::min(item.features.size(), chunk_bytes(max_request_bytes));
+  static std::size_t largest_request_bytes(const Item& item, std::uint32_t max_request_bytes,
+                                           const v1::SharedMemoryHandle* uploaded = nullptr) {
+    const std::size_t of_chunk =
+        uploaded == nullptr ? std::min(item.features.size(), chunk_bytes(max_request_bytes)) : 0;
     return std::max(item.announcement.ByteSizeLong(), of_chunk) + detail::kEnvelopeBytes;
   }
 
   template <typename Write>
-  static void write_item(Item item, std::int32_t id, std::uint32_t max_request_bytes, Write&& write) {
+  static void write_item(Item item, std::int32_t id, std::uint32_t max_request_bytes,
+                         const v1::SharedMemoryHandle* uploaded, Write&& write) {
     item.announcement.set_id(id);
     // A plan without a grid is met by an empty one: the contract wants the field.
     item.announcement.mutable_grid_thw();
     Request request;
     *request.mutable_item() = std::move(item.announcement);
     write(std::move(request));
+    if (uploaded != nullptr) {
+      Request whole;
+      whole.mutable_item_features()->set_id(id);
+      *whole.mutable_item_features()->mutable_shared_memory() = *uploaded;
+      return write(std::move(whole));
+    }
     const std::size_t step_bytes = chunk_bytes(max_request_bytes);
     for (std::size_t offset_bytes = 0; offset_bytes < item.features.size(); offset_bytes += step_bytes) {
       Request part;

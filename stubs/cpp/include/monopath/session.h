@@ -8,12 +8,15 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "monopath/error.h"
 #include "monopath/features.h"
+#include "monopath/leases.h"
+#include "monopath/transport.h"
 #include "monopath/v1/event.pb.h"
 
 namespace monopath {
@@ -45,9 +48,16 @@ class Session {
  public:
   using PlanSink = std::function<void(std::int32_t id, const v1::ImagePlan& plan)>;
 
-  // Results are put into `results`, which has to outlive this.
-  Session(v1::DataType data_type, v1::ResultOrder order, std::deque<Result<Path>>& results, PlanSink on_plan)
-      : data_type_(data_type), order_(order), results_(&results), on_plan_(std::move(on_plan)) {}
+  // Results are put into `results`, which has to outlive this. Without a carrier all bytes travel in messages; with one,
+  // what it maps is leased, and given back by `leases`.
+  Session(v1::DataType data_type, v1::ResultOrder order, std::deque<Result<Path>>& results, PlanSink on_plan,
+          std::unique_ptr<Carrier> carrier = nullptr, std::shared_ptr<Leases> leases = nullptr)
+      : data_type_(data_type),
+        order_(order),
+        results_(&results),
+        on_plan_(std::move(on_plan)),
+        carrier_(std::move(carrier)),
+        leases_(std::move(leases)) {}
 
   const std::optional<v1::Ready>& ready() const noexcept { return ready_; }
   const std::optional<v1::StreamFailure>& failure() const noexcept { return failure_; }
@@ -65,11 +75,17 @@ class Session {
                                    unfinished_bytes_ + payload_bytes <= limits.max_unfinished_bytes());
   }
 
-  // Takes an item that is sent.
-  void begin(std::int32_t id, std::string label, std::size_t payload_bytes) {
+  // Puts an item's bytes where the server reads them. nullptr: they are to travel in messages.
+  std::unique_ptr<Upload> upload(const std::string& payload) {
+    return carrier_ == nullptr ? nullptr : carrier_->upload(payload);
+  }
+
+  // Takes an item that is sent. What was uploaded of it stays as it is until the item has ended.
+  void begin(std::int32_t id, std::string label, std::size_t payload_bytes, std::unique_ptr<Upload> upload = nullptr) {
     Unfinished& item = unfinished_[id];
     item.label = std::move(label);
     item.payload_bytes = payload_bytes;
+    item.upload = std::move(upload);
     unfinished_bytes_ += payload_bytes;
     ++accepted_count_;
   }
@@ -82,10 +98,31 @@ class Session {
     emit_refusals();
   }
 
+  // Takes one message, or those of a group in their order.
   void receive(typename Path::Response response) {
+    if (!response.has_group()) return receive_one(std::move(response));
+    for (typename Path::Response& one : *response.mutable_group()->mutable_responses()) receive_one(std::move(one));
+  }
+
+  // Takes the end with the status OK.
+  void check_end() const {
+    if (!summary_ && !(goaway_ && !ready_)) throw ProtocolError("Expected a summary before the stream's end, got none");
+  }
+
+ private:
+  struct Unfinished {
+    std::string label;
+    std::size_t payload_bytes = 0;
+    std::unique_ptr<Upload> upload;
+    std::optional<v1::ImagePlan> plan;
+    std::optional<FeatureAssembly> assembly;
+    std::optional<v1::ItemError> refusal;
+  };
+
+  void receive_one(typename Path::Response response) {
     using Response = typename Path::Response;
-    // A newer server's, or never asked for: never terminal.
-    if (response.payload_case() == Response::PAYLOAD_NOT_SET || response.has_group()) return;
+    // A newer server's: never terminal.
+    if (response.payload_case() == Response::PAYLOAD_NOT_SET) return;
     if (summary_) throw ProtocolError("Expected nothing after the summary, got more");
     if (!ready_ && response.has_summary() && !goaway_) throw ProtocolError("Expected ready first, got a summary");
     switch (response.payload_case()) {
@@ -107,29 +144,17 @@ class Session {
         return receive_completion(std::move(*response.mutable_completion()));
       case Response::kError:
         return receive_error(std::move(*response.mutable_error()));
-      case Response::kGroup:  // Never asked for.
+      case Response::kGroup:
+        throw ProtocolError("Expected a group of responses, got one with a group in it");
       case Response::PAYLOAD_NOT_SET:
         return;
     }
   }
 
-  // Takes the end with the status OK.
-  void check_end() const {
-    if (!summary_ && !(goaway_ && !ready_)) throw ProtocolError("Expected a summary before the stream's end, got none");
-  }
-
- private:
-  struct Unfinished {
-    std::string label;
-    std::size_t payload_bytes = 0;
-    std::optional<v1::ImagePlan> plan;
-    std::optional<FeatureAssembly> assembly;
-    std::optional<v1::ItemError> refusal;
-  };
-
   void receive_ready(v1::Ready ready) {
     if (ready_) throw ProtocolError("Expected ready once, got another");
     check_path(ready.path(), "a stream");
+    if (carrier_ != nullptr) carrier_->check(ready);
     ready_ = std::move(ready);
   }
 
@@ -149,10 +174,27 @@ class Session {
       throw ProtocolError("Expected a plan of item " + std::to_string(features.id()) +
                           " before its features, got none");
     }
-    if (!features.has_chunk()) {
-      throw ProtocolError("Expected features of item " + std::to_string(features.id()) + " inline, got none");
+    // Chunks come on every stream: where the server has no shared memory left, too.
+    if (features.has_chunk()) return item.assembly->add(features.chunk());
+    if (carrier_ == nullptr || !features.has_shared_memory()) {
+      throw ProtocolError("Expected features of item " + std::to_string(features.id()) +
+                          (carrier_ == nullptr ? " inline, got none" : " inline or in shared memory, got none"));
     }
-    item.assembly->add(features.chunk());
+    item.assembly->place(features.shared_memory(), [&] { return lease(features.id(), features.shared_memory()); });
+  }
+
+  // Maps memory that is the server's, and gives it back when nobody has it any more.
+  std::shared_ptr<const std::byte> lease(std::int32_t id, const v1::SharedMemoryHandle& handle) {
+    struct Leased {
+      Lease lease;
+      // Goes first: the server is told when nothing of it is read any more.
+      std::shared_ptr<const std::byte> bytes;
+
+      Leased(std::shared_ptr<Leases> leases, std::int32_t item_id) : lease(std::move(leases), item_id) {}
+    };
+    const auto leased = std::make_shared<Leased>(leases_, id);
+    leased->bytes = carrier_->map(handle);
+    return {leased, leased->bytes.get()};
   }
 
   void receive_completion(typename Path::Completion completion) {
@@ -225,6 +267,7 @@ class Session {
     result.label = std::move(item.label);
     result.plan = std::move(item.plan);
     unfinished_bytes_ -= item.payload_bytes;
+    if (item.upload != nullptr) item.upload->give_back();
     unfinished_.erase(id);
     results_->push_back(std::move(result));
   }
@@ -246,6 +289,8 @@ class Session {
   v1::ResultOrder order_;
   std::deque<Result<Path>>* results_;
   PlanSink on_plan_;
+  std::unique_ptr<Carrier> carrier_;
+  std::shared_ptr<Leases> leases_;
   std::optional<v1::Ready> ready_;
   std::optional<v1::StreamFailure> failure_;
   std::optional<v1::Summary> summary_;

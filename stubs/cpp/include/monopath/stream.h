@@ -27,6 +27,7 @@
 #include "monopath/paths.h"
 #include "monopath/plans.h"
 #include "monopath/session.h"
+#include "monopath/transport.h"
 #include "monopath/v1/service.grpc.pb.h"
 
 namespace monopath {
@@ -38,6 +39,8 @@ struct StreamOptions {
   // Called with each item's plan, which comes before a pixel of it is decoded; in the caller's thread, out of whichever
   // method takes what the server said.
   std::function<void(std::int32_t id, const v1::ImagePlan& plan)> on_plan;
+  // How features and images travel: `SharedMemory` of shared_memory.h, one for all streams. Absent: in messages.
+  std::shared_ptr<Transport> transport;
 };
 
 // One stream of `Path`: Local, DeferredCuda or DeferredCpu. For one thread at a time, save `cancel`.
@@ -52,14 +55,23 @@ class Stream {
  public:
   using Item = typename Path::Item;
 
-  // Opens the stream and waits for `ready`. Throws StreamError where the server refuses, and std::invalid_argument for
-  // a config with a transport other than inline, which is all that this client can do.
+  // Opens the stream and waits for `ready`. Throws StreamError where the server refuses, or the transport can not be
+  // used, and std::invalid_argument for a config that has a transport other than inline: `options.transport` says it.
   Stream(const std::shared_ptr<grpc::ChannelInterface>& channel, typename Path::Config config,
          StreamOptions options = {})
       : stub_(channel), config_(std::move(config)), options_(std::move(options)) {
     v1::OutputConfig& output = *config_.mutable_output();
-    if (output.transport_case() == v1::OutputConfig::TRANSPORT_NOT_SET) output.mutable_inline_();
-    if (!output.has_inline_()) throw std::invalid_argument("Expected inline transport, got another");
+    if (output.transport_case() == v1::OutputConfig::TRANSPORT_NOT_SET) {
+      if (options_.transport != nullptr) {
+        options_.transport->ask(output);
+      } else {
+        output.mutable_inline_();
+      }
+    } else if (options_.transport != nullptr || !output.has_inline_()) {
+      throw std::invalid_argument("Expected a config without a transport, which the stream's options say, got another");
+    }
+    // What is there at the same time comes in one message; a server that can not do that does not.
+    output.set_group_responses(true);
     if (options_.timeout) {
       deadline_ = std::chrono::system_clock::now() +
                   std::chrono::duration_cast<std::chrono::system_clock::duration>(*options_.timeout);
@@ -83,16 +95,19 @@ class Stream {
   std::int32_t send(T item) {
     static_assert(std::is_same_v<T, Item>, "Expected an item of the stream's own path, got another type");
     if (finished_) throw std::logic_error("Expected a stream that was not finished, got one that was");
-    await_room(Path::payload_bytes(item));
+    const std::size_t payload_bytes = Path::payload(item).size();
+    await_room(payload_bytes);
     const std::int32_t id = ++last_id_;
+    std::unique_ptr<detail::Upload> upload = session_->upload(Path::payload(item));
+    const v1::SharedMemoryHandle* const uploaded = upload == nullptr ? nullptr : &upload->handle();
     const std::uint32_t max_request_bytes = ready_.limits().max_request_bytes();
-    const std::size_t request_bytes = Path::largest_request_bytes(item, max_request_bytes);
+    const std::size_t request_bytes = Path::largest_request_bytes(item, max_request_bytes, uploaded);
     if (max_request_bytes != 0 && request_bytes > max_request_bytes) {
       session_->refuse(id, Path::label(item), too_large(id, Path::label(item), request_bytes));
       return id;
     }
-    session_->begin(id, Path::label(item), Path::payload_bytes(item));
-    Path::write_item(std::move(item), id, max_request_bytes,
+    session_->begin(id, Path::label(item), payload_bytes, std::move(upload));
+    Path::write_item(std::move(item), id, max_request_bytes, uploaded,
                      [this](typename Path::Request request) { call_->write(std::move(request)); });
     return id;
   }
@@ -134,7 +149,7 @@ class Stream {
                   "Expected a source of the stream's own path, that returns std::optional of its items");
     static_assert(std::is_invocable_v<Sink&, Result<Path>>, "Expected a sink that takes results of the stream's path");
     for (std::optional<Item> item = next_item(); item; item = next_item()) {
-      while (!session_->has_room(Path::payload_bytes(*item))) {
+      while (!session_->has_room(Path::payload(*item).size())) {
         if (std::optional<Result<Path>> result = next()) take_result(std::move(*result));
       }
       send(std::move(*item));
@@ -182,9 +197,11 @@ class Stream {
 
   // The first request is the config; the caller waits for `ready` before it sends more.
   void begin_call() {
-    session_.emplace(config_.output().data_type(), config_.output().order(), results_, options_.on_plan);
+    auto leases = std::make_shared<detail::Leases>();
+    session_.emplace(config_.output().data_type(), config_.output().order(), results_, options_.on_plan,
+                     options_.transport == nullptr ? nullptr : options_.transport->carry_stream(), leases);
     ended_ = false;
-    auto call = std::make_unique<detail::Call<Path>>(stub_, deadline_);
+    auto call = std::make_unique<detail::Call<Path>>(stub_, deadline_, std::move(leases));
     typename Path::Request request;
     *request.mutable_config() = config_;
     call->write(std::move(request));
