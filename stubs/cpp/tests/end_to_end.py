@@ -60,22 +60,37 @@ def unused_address() -> str:
 
 
 class EndToEnd(unittest.TestCase):
-    """One server and one folder for all tests."""
+    """Two servers and one folder for all tests. The sidecar has a token, and no room to share a large picture."""
 
     programs: ClassVar[argparse.Namespace]
     address: ClassVar[str]
+    sidecar: ClassVar[str]
     folder: ClassVar[Path]
+    shared: ClassVar[Path]
 
     @classmethod
     def setUpClass(cls) -> None:
-        """Write the pictures and start the server; both are gone on every way out."""
+        """Write the pictures and start the servers; all are gone on every way out."""
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.shared = cls.folder / "shared"
+        cls.shared.mkdir()
+        (cls.folder / "token").write_text("a-token-of-the-tests\n")
         small, large = png(61, 43), png(1900, 1300)
         (cls.folder / "small.png").write_bytes(small)
         (cls.folder / "large.png").write_bytes(large)
+        (cls.folder / "medium.png").write_bytes(png(700, 500))
         (cls.folder / "damaged.png").write_bytes(small[: len(small) // 2])
+        cls.address = cls.serve("--address", "127.0.0.1:0")
+        sidecar = {"token-file": cls.folder / "token", "shared-memory-dir": cls.shared}
+        options = [text for name, value in sidecar.items() for text in (f"--{name}", str(value))]
+        cls.sidecar = cls.serve(
+            "--address", f"unix:{cls.folder}/server", "--max-shared-memory-bytes", "16MiB", *options
+        )
 
-        command = [str(MONOPATH), "serve", "--address", "127.0.0.1:0", "--cuda", "off"]
+    @classmethod
+    def serve(cls, *options: str) -> str:
+        """Start a server, and return where it is ready."""
+        command = [str(MONOPATH), "serve", "--cuda", "off", *options]
         server = cls.enterClassContext(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         cls.addClassCleanup(cls.stop, server)
         limit = threading.Timer(SERVER_SECONDS, server.kill)
@@ -84,7 +99,7 @@ class EndToEnd(unittest.TestCase):
         assert server.stdout is not None
         ready = re.search(r"ready at (\S+)", server.stdout.readline())
         assert ready, "Expected a server that says where it is ready, got none"
-        cls.address = ready[1]
+        return ready[1]
 
     @staticmethod
     def stop(server: subprocess.Popen[str]) -> None:
@@ -166,6 +181,43 @@ class EndToEnd(unittest.TestCase):
         expected = self.expected("large.png", "--dtype", "bfloat16")
         self.assertIn(f"large.png: {expected['token_count']} tokens, ", done.stdout)
 
+    def round_trip(self, directory: str | Path, *images: str) -> tuple[subprocess.CompletedProcess[str], Path]:
+        """Have pictures made into features and those checked, and return what was said and where the features are."""
+        out = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        pictures = [str(self.folder / image) for image in images]
+        arguments = [self.sidecar, str(self.folder / "token"), str(directory), str(out), *pictures]
+        return self.run_program(self.programs.round_trip, *arguments), out
+
+    def owners(self) -> set[str]:
+        """Return whose segments are in the sidecar's directory."""
+        return {path.name for path in self.shared.iterdir() if path.name.count("-") == 1}
+
+    def test_features_go_there_and_back_with_the_same_bytes_in_messages_and_in_shared_memory(self) -> None:
+        images = ("small.png", "medium.png", "large.png")
+        expected = {image: self.expected(image, "--dtype", "float32")["sha256"] for image in images}
+        owners = self.owners()
+        for directory, fallback_count in (("inline", 0), (self.shared, 2)):
+            with self.subTest(directory=directory):
+                done, out = self.round_trip(directory, *images)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                expected_lines = []
+                for name in ("deferred", "local"):
+                    for item_id, image in enumerate((image for image in images for _ in range(2)), start=1):
+                        features = hashlib.sha256((out / f"{item_id}.{name}").read_bytes()).hexdigest()
+                        self.assertEqual(features, expected[image])
+                        content = hashlib.sha256((self.folder / image).read_bytes()).hexdigest()
+                        expected_lines.append(f"{name} {item_id} {content}")
+                    expected_lines.append(f"{name} fallback_count {fallback_count}")
+                self.assertEqual(done.stdout.splitlines(), expected_lines, "in the order sent, though in groups")
+        self.assertEqual(self.owners(), owners, "what the client had is gone")
+
+    def test_shared_memory_in_another_directory_is_refused_with_its_reason(self) -> None:
+        elsewhere = tempfile.mkdtemp(dir=self.folder)
+        done, _ = self.round_trip(elsewhere, "small.png")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"\ATRANSPORT_UNAVAILABLE: [^\n]+expected to see the client's segment[^\n]+\n\Z")
+        self.assertEqual(list(Path(elsewhere).iterdir()), [])
+
     def test_the_conformance_program_answers_job_by_job_and_ends_with_its_input(self) -> None:
         known = {"name": "known", "method": "GetCapabilities", "requests": [{}], "half_close": True}
         unknown = {"name": "unknown", "method": "NoSuchMethod", "requests": [], "half_close": True}
@@ -186,7 +238,7 @@ class EndToEnd(unittest.TestCase):
 def main() -> int:
     """Run the tests, unless there is no server to run them with."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("preprocess", "readme", "conformance"):
+    for name in ("preprocess", "readme", "round-trip", "conformance"):
         parser.add_argument(f"--{name}", required=True, metavar="PROGRAM")
     EndToEnd.programs = parser.parse_args()
     if not MONOPATH.exists():

@@ -33,7 +33,8 @@ inline v1::SharedMemoryHandle fill(detail::OwnSegment& segment, std::uint64_t ge
 // A server's own shared memory.
 class ServerMemory {
  public:
-  explicit ServerMemory(const std::filesystem::path& directory) : owner_(directory), probe_(owner_.create(kHeaderBytes)) {
+  explicit ServerMemory(const std::filesystem::path& directory)
+      : owner_(directory), probe_(owner_.create(kHeaderBytes)) {
     std::memcpy(probe_.memory->data(), nonce_.data(), nonce_.size());
   }
 

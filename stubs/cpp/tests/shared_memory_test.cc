@@ -147,7 +147,7 @@ const std::vector<Test> kTests = {
                           [&](Side& side) {
                             shared.open(side);
                             shared.complete(side, side.expect_item(), "features");
-                            if (expect_release(side) != 3) throw std::runtime_error("Expected no release but of item 3");
+                            if (expect_release(side) != 3) throw std::runtime_error("Expected that of item 3");
                             return end(side, 1);
                           }});
        Stream<Cpu> stream(server.channel(), config(), shared.options);
@@ -265,7 +265,8 @@ const std::vector<Test> kTests = {
          shared.open(side);
          const v1::EncodedImage first = side.hear().item().image().encoded();
          const v1::EncodedImage second = side.hear().item().image().encoded();
-         if (!side.hear().item().image().encoded().has_data()) throw std::runtime_error("Expected a small image inline");
+         const v1::EncodedImage small = side.hear().item().image().encoded();
+         if (!small.has_data()) throw std::runtime_error("Expected a small image inline");
          if (!first.has_shared_memory() || !second.has_shared_memory()) throw std::runtime_error("Expected handles");
          if (second.shared_memory().generation() <= first.shared_memory().generation()) {
            throw std::runtime_error("Expected a larger generation");

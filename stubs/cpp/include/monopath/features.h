@@ -45,8 +45,8 @@ inline std::size_t element_bytes(v1::DataType data_type) noexcept {
   }
 }
 
-// A tensor with its bytes, row-major. Move-only. Those in shared memory are the server's own, leased until this goes or is
-// assigned to; they can be read for as long, whatever becomes of the stream or the server.
+// A tensor with its bytes, row-major. Move-only. Bytes in shared memory are the server's own, leased until this goes or
+// is assigned to; they can be read for as long, whatever becomes of the stream or the server.
 class Features {
  public:
   Features() = default;

@@ -65,6 +65,21 @@ typename Path::Item raw_pixels(std::string pixels, std::uint32_t width_px, std::
   return item;
 }
 
+// An item of the path Local: finished features of an image with this plan, little-endian and row-major. The plan is the
+// caller's own, or one of the unary call `Plan`; its tensor has the features' element type.
+inline LocalFeaturesItem local_features(const v1::ImagePlan& plan, std::string features, std::string label = "") {
+  LocalFeaturesItem item;
+  v1::LocalItem& announcement = item.announcement;
+  announcement.set_label(std::move(label));
+  *announcement.mutable_original_size() = plan.original_size();
+  *announcement.mutable_grid_thw() = plan.grid_thw();
+  announcement.set_token_count(plan.token_count());
+  *announcement.mutable_features() = plan.features();
+  if (plan.has_tile_grid()) *announcement.mutable_tile_grid() = plan.tile_grid();
+  item.features = std::move(features);
+  return item;
+}
+
 }  // namespace monopath
 
 #endif  // MONOPATH_ITEMS_H_

@@ -83,8 +83,8 @@ struct DeferredCuda
 
 // An item of the path Local: the announcement of finished features, and their bytes.
 struct LocalFeaturesItem {
-  // Its id is set by the stream. Grid, tiles and token count are those that the caller computed, and must be the plan's;
-  // a family without a patch grid needs no `grid_thw`.
+  // Its id is set by the stream. Grid, tiles and token count are those that the caller computed, and must be the
+  // plan's; a family without a patch grid needs no `grid_thw`.
   v1::LocalItem announcement;
   // Little-endian and row-major, `announcement.features().size_bytes()` of them.
   std::string features;

@@ -1,8 +1,8 @@
 // Shared memory as clients and servers of one host use it: files in a directory such as /dev/shm.
 //
-// Both sides make segments of their own and read the other's, by rules that hold in every language: a process that makes
-// segments has an owner's file `monopath-<owner>` with a lock for as long as it lives, its segments are named
-// `monopath-<owner>-<segment>`, and both parts are 128 random bits in hexadecimal. The lock dies with the process, so
+// Both sides make segments of their own and read the other's, by rules that hold in every language. A process that
+// makes segments has an owner's file `monopath-<owner>` with a lock for as long as it lives; its segments are named
+// `monopath-<owner>-<segment>`, both parts being 128 random bits in hexadecimal. The lock dies with the process, so
 // anybody may sweep what owners without one left behind. A segment never shrinks. Who reads does not trust: names are
 // checked, links are not followed, and only regular files are read.
 #ifndef MONOPATH_SEGMENTS_H_
@@ -166,8 +166,8 @@ class SegmentOwner {
   SegmentOwner(const SegmentOwner&) = delete;
   SegmentOwner& operator=(const SegmentOwner&) = delete;
 
-  // Makes a segment with all its memory in place: a write to it can not fail later. Throws std::system_error where there
-  // is no room for it.
+  // Makes a segment with all its memory in place: a write to it can not fail later. Throws std::system_error where
+  // there is no room for it.
   OwnSegment create(std::size_t size_bytes) {
     OwnSegment segment{name_ + "-" + random_name(), nullptr};
     {

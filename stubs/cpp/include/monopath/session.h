@@ -48,8 +48,8 @@ class Session {
  public:
   using PlanSink = std::function<void(std::int32_t id, const v1::ImagePlan& plan)>;
 
-  // Results are put into `results`, which has to outlive this. Without a carrier all bytes travel in messages; with one,
-  // what it maps is leased, and given back by `leases`.
+  // Results are put into `results`, which has to outlive this. Without a carrier all bytes travel in messages; with
+  // one, what it maps is leased, and given back by `leases`.
   Session(v1::DataType data_type, v1::ResultOrder order, std::deque<Result<Path>>& results, PlanSink on_plan,
           std::unique_ptr<Carrier> carrier = nullptr, std::shared_ptr<Leases> leases = nullptr)
       : data_type_(data_type),
@@ -103,6 +103,9 @@ class Session {
     if (!response.has_group()) return receive_one(std::move(response));
     for (typename Path::Response& one : *response.mutable_group()->mutable_responses()) receive_one(std::move(one));
   }
+
+  // The stream is over, in whatever way: nothing more is mapped or uploaded. What was mapped can be read still.
+  void end() { carrier_.reset(); }
 
   // Takes the end with the status OK.
   void check_end() const {

@@ -1,4 +1,4 @@
-// Features and images in memory that this process shares with a server of its host. For POSIX systems.
+// Features and images in memory that this process shares with a server of its host. For Linux.
 //
 //   options.transport = std::make_shared<monopath::SharedMemory>();
 #ifndef MONOPATH_SHARED_MEMORY_H_
@@ -77,8 +77,8 @@ class SharedMemory final : public Transport {
       try {
         return mappings_->map(handle);
       } catch (const detail::SegmentError& error) {
-        throw ProtocolError(std::string("Expected a handle of shared memory that can be mapped, got one that cannot: ") +
-                            error.what());
+        throw ProtocolError("Expected a handle of shared memory that can be mapped, got one that cannot: " +
+                            std::string(error.what()));
       } catch (const std::system_error& error) {
         throw StreamError(grpc::StatusCode::RESOURCE_EXHAUSTED,
                           "Expected room to map another segment, got none: " + error.code().message() +

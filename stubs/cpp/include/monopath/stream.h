@@ -259,6 +259,7 @@ class Stream {
   void receive_end() {
     ended_ = true;
     const grpc::Status status = call_->finish();
+    session_->end();
     if (session_->failure()) throw error_of(status, *session_->failure());
     if (!status.ok()) throw error_of(status);
     if (!finished_ && !session_->asked_to_move()) {

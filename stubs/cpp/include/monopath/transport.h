@@ -1,4 +1,4 @@
-// How the features and images of a stream travel, where that is not in its messages. `SharedMemory` is such a transport.
+// How the features and images of a stream travel, where that is not in its messages: `SharedMemory` is such a way.
 #ifndef MONOPATH_TRANSPORT_H_
 #define MONOPATH_TRANSPORT_H_
 
