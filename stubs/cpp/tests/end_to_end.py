@@ -74,6 +74,7 @@ class EndToEnd(unittest.TestCase):
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         cls.shared = cls.folder / "shared"
         cls.shared.mkdir()
+        (cls.folder / "token").touch(mode=0o600)
         (cls.folder / "token").write_text("a-token-of-the-tests\n")
         small, large = png(61, 43), png(1900, 1300)
         (cls.folder / "small.png").write_bytes(small)

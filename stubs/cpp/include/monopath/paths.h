@@ -38,7 +38,7 @@ struct DeferredPath {
 
   // Bytes of the largest request that the item needs. `uploaded` is where its payload is, if not in the requests.
   static std::size_t largest_request_bytes(const Item& item, std::uint32_t /*max_request_bytes*/,
-                                           const v1::SharedMemoryHandle* uploaded = nullptr) {
+                                           const v1::SharedMemoryHandle* uploaded) {
     return item.ByteSizeLong() - (uploaded == nullptr ? 0 : payload(item).size()) + kEnvelopeBytes;
   }
 
@@ -108,7 +108,7 @@ struct Local {
   static const std::string& payload(const Item& item) { return item.features; }
 
   static std::size_t largest_request_bytes(const Item& item, std::uint32_t max_request_bytes,
-                                           const v1::SharedMemoryHandle* uploaded = nullptr) {
+                                           const v1::SharedMemoryHandle* uploaded) {
     const std::size_t of_chunk =
         uploaded == nullptr ? std::min(item.features.size(), chunk_bytes(max_request_bytes)) : 0;
     return std::max(item.announcement.ByteSizeLong(), of_chunk) + detail::kEnvelopeBytes;
