@@ -1,8 +1,7 @@
 // Segments, mappings and uploads, without a server.
 
-#include "segments.h"
-
 #include <monopath/mappings.h>
+#include <monopath/segments.h>
 #include <monopath/uploads.h>
 #include <sys/stat.h>
 
@@ -10,6 +9,7 @@
 
 #include "check.h"
 #include "folder.h"
+#include "server_memory.h"
 
 namespace monopath::tests {
 namespace {

@@ -274,6 +274,28 @@ const std::vector<Test> kTests = {
        thrown_by<std::invalid_argument>([&] { features.elements<float>(); });
        thrown_by<std::invalid_argument>([&] { features.elements<std::uint8_t>(); });
      }},
+    {"a handle leads to whole elements",
+     [] {
+       v1::TensorSpec spec;
+       spec.set_data_type(v1::DATA_TYPE_FLOAT32);
+       spec.add_shape(1);
+       spec.set_size_bytes(4);
+       FeatureAssembly assembly(spec, v1::DATA_TYPE_FLOAT32, 4);
+       const auto memory = std::make_shared<float>(1.5f);
+       const auto* const bytes = reinterpret_cast<const std::byte*>(memory.get());
+       const auto map = [&] { return std::shared_ptr<const std::byte>(memory, bytes); };
+       v1::SharedMemoryHandle handle;
+       handle.set_length_bytes(4);
+       handle.set_offset_bytes(4098);
+       thrown_by<ProtocolError>([&] { assembly.place(handle, map); });
+       handle.set_offset_bytes(4096);
+       assembly.place(handle, map);
+       Features features = assembly.finish();
+       CHECK_EQUAL(*features.elements<float>(), 1.5f);
+       CHECK_EQUAL(memory.use_count(), 2);
+       const Features moved = std::move(features);
+       CHECK(features.data() == nullptr && features.size_bytes() == 0 && features.element_count() == 0);
+     }},
     {"a status without details, or with damaged ones, is still an error",
      [] {
        const StreamError bare = error_of(grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost"));

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "folder.h"
 #include "scripts.h"
-#include "segments.h"
+#include "server_memory.h"
 
 namespace monopath::tests {
 namespace {
@@ -208,6 +208,15 @@ const std::vector<Test> kTests = {
          CHECK(cancelled.get_future().get());
          CHECK_EQUAL(server.stream_count(), 1);
        }
+     }},
+    {"a config that names a transport besides that of the options is refused before anything is sent",
+     [] {
+       Shared shared;
+       FakeServer server({[](Side& side) { return end(side, 0); }});
+       Cpu::Config named = config();
+       named.mutable_output()->mutable_inline_();
+       thrown_by<std::invalid_argument>([&] { Stream<Cpu>(server.channel(), named, shared.options); });
+       CHECK_EQUAL(server.stream_count(), 0);
      }},
     {"a server that proves nothing is not believed",
      [] {

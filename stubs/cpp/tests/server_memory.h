@@ -1,6 +1,6 @@
 // A server's segments, and what it says of them.
-#ifndef MONOPATH_TESTS_SEGMENTS_H_
-#define MONOPATH_TESTS_SEGMENTS_H_
+#ifndef MONOPATH_TESTS_SERVER_MEMORY_H_
+#define MONOPATH_TESTS_SERVER_MEMORY_H_
 
 #include <monopath/segments.h>
 
@@ -70,4 +70,4 @@ inline Response handle(std::int32_t id, const v1::SharedMemoryHandle& where) {
 
 }  // namespace monopath::tests
 
-#endif  // MONOPATH_TESTS_SEGMENTS_H_
+#endif  // MONOPATH_TESTS_SERVER_MEMORY_H_
