@@ -115,7 +115,8 @@ const std::vector<Test> kTests = {
        late.set_offset_bytes(0);
        late.set_length_bytes(1);
        thrown_by<detail::SegmentError>([&] { mappings->map(late); });
-       std::ofstream(folder.path() / kSegmentName, std::ios::trunc);
+       late.set_name("monopath-" + kHex + "-" + std::string(32, 'b'));
+       std::ofstream(folder.path() / late.name());
        thrown_by<detail::SegmentError>([&] { mappings->map(late); });
      }},
     {"a mapping is used again, shows what its server wrote since, and outlives the segment's name",
@@ -128,6 +129,19 @@ const std::vector<Test> kTests = {
        CHECK_EQUAL(mappings->idle_bytes(), 2 * kHeaderBytes);
        owner.unlink(segment.name);
        CHECK_EQUAL(text(mappings->map(fill(segment, 2, "second")), 6), "second");
+     }},
+    {"what two items lease is mapped once",
+     [] {
+       Folder folder;
+       ServerMemory server(folder.path());
+       const auto mappings = std::make_shared<SegmentMappings>(folder.path());
+       const v1::SharedMemoryHandle both = server.put("features");
+       std::shared_ptr<const std::byte> one = mappings->map(both);
+       const std::shared_ptr<const std::byte> other = mappings->map(both);
+       CHECK(one == other);
+       one.reset();
+       CHECK_EQUAL(mappings->idle_bytes(), 0u);
+       CHECK_EQUAL(text(other, 8), "features");
      }},
     {"what is read stays mapped when mappings are closed, and what is not is bounded",
      [] {

@@ -42,7 +42,7 @@ const std::vector<Test> kTests = {
        thrown_by<std::system_error>([&] { Token::of_file(file); });
        write(file, "# none\n\n");
        thrown_by<std::invalid_argument>([&] { Token::of_file(file); });
-       write(file, "# mine\r\n\r\n  first \r\nother\n");
+       write(file, "# d'\xe9t\xe9\r\n\r\n  first \r\nother\n");
        const std::shared_ptr<Token> token = Token::of_file(file);
        CHECK_EQUAL(token->latest(), "first");
        write(file, "second");

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,8 +18,8 @@
 
 namespace monopath::detail {
 
-// The mappings of one stream's server. Mapping is what shared memory costs, and a server uses its segments again: those
-// that nobody reads are kept for the next item. For any thread.
+// The mappings of one stream's server. Mapping is what shared memory costs, and a server uses its segments again: what
+// several items lease is mapped once, and what nobody reads is kept for the next item. For any thread.
 class SegmentMappings : public std::enable_shared_from_this<SegmentMappings> {
  public:
   // `idle_limit_bytes` bounds what stays mapped without anybody who reads it.
@@ -29,15 +30,10 @@ class SegmentMappings : public std::enable_shared_from_this<SegmentMappings> {
   // object, the stream or the server. Throws SegmentError where the segment is missing, in another use, or ends before
   // the bytes do, and std::system_error where this process can not map any more.
   std::shared_ptr<const std::byte> map(const v1::SharedMemoryHandle& handle) {
-    std::unique_ptr<Segment> segment = take_idle(handle.name());
-    if (segment == nullptr) segment = open(handle.name());
+    std::shared_ptr<const Segment> segment = take_held(handle.name());
+    if (segment == nullptr) segment = hold(take_idle(handle.name()), handle.name());
     check(*segment->mapping, handle);
-    const std::byte* const bytes = segment->mapping->data() + handle.offset_bytes();
-    // The constructor calls the deleter where it throws.
-    std::shared_ptr<Segment> held(segment.release(), [mappings = shared_from_this()](Segment* unread) {
-      mappings->take_back(std::unique_ptr<Segment>(unread));
-    });
-    return {std::move(held), bytes};
+    return {segment, segment->mapping->data() + handle.offset_bytes()};
   }
 
   // Keeps nothing from now on. What somebody reads stays mapped.
@@ -57,6 +53,24 @@ class SegmentMappings : public std::enable_shared_from_this<SegmentMappings> {
     std::string name;
     std::unique_ptr<const Mapping> mapping;
   };
+
+  std::shared_ptr<const Segment> take_held(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto found = held_.find(name);
+    return found == held_.end() ? nullptr : found->second.lock();
+  }
+
+  // Has a segment taken back when nobody reads it any more; opens it where it was not mapped.
+  std::shared_ptr<const Segment> hold(std::unique_ptr<Segment> segment, const std::string& name) {
+    if (segment == nullptr) segment = open(name);
+    // The constructor calls the deleter where it throws.
+    std::shared_ptr<const Segment> held(segment.release(), [mappings = shared_from_this()](Segment* unread) {
+      mappings->take_back(std::unique_ptr<Segment>(unread));
+    });
+    const std::lock_guard lock(mutex_);
+    held_[name] = held;
+    return held;
+  }
 
   std::unique_ptr<Segment> open(const std::string& name) const {
     const std::unique_ptr<Descriptor> file = open_segment(directory_, name);
@@ -97,6 +111,9 @@ class SegmentMappings : public std::enable_shared_from_this<SegmentMappings> {
   void take_back(std::unique_ptr<Segment> segment) noexcept {
     try {
       const std::lock_guard lock(mutex_);
+      // Another one of its name may be held by now.
+      const auto found = held_.find(segment->name);
+      if (found != held_.end() && found->second.expired()) held_.erase(found);
       idle_.push_front(std::move(segment));
       idle_bytes_ += idle_.front()->mapping->size_bytes();
       drop_idle();
@@ -117,6 +134,8 @@ class SegmentMappings : public std::enable_shared_from_this<SegmentMappings> {
   std::mutex mutex_;
   std::size_t idle_limit_bytes_;
   std::size_t idle_bytes_ = 0;
+  // What somebody reads, by name.
+  std::map<std::string, std::weak_ptr<const Segment>> held_;
   // The one used last comes first.
   std::list<std::unique_ptr<Segment>> idle_;
 };
