@@ -141,8 +141,7 @@ def preview(
             unseen = list(dict.fromkeys(sight for sight in sights if isinstance(sight, Unseen)))
             failed_count += bool(unseen)
             failures += [f"{labels[index]}: {sight.reason}: {sight.message}" for sight in unseen]
-            if block.difference is not None:
-                differences.append(f"{labels[index]}: {block.difference.words}")
+            differences += [f"{labels[index]}: {found.words}" for found in block.differences]
             advance()
         pictures.write()
     for failure in failures:
