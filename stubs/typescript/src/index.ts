@@ -23,6 +23,7 @@ export {
   type StatusCode,
   type StreamReason,
 } from "./errors.js";
+export type { Family, FamilyConfig } from "./families.js";
 export {
   bfloat16ToFloat32,
   float16ToFloat32,
@@ -31,8 +32,10 @@ export {
   type FeatureDataType,
 } from "./features.js";
 export {
+  AlphaPolicy,
   BackgroundPattern,
   OrientationPolicy,
+  ResampleFilter,
   ResampleKernel,
   ResultOrder,
   TransparentFillStage,
