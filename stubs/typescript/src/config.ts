@@ -69,7 +69,7 @@ export function processorConfig(options: ProcessorOptions): ProcessorConfig {
 export function outputConfig(options: StreamOptions): OutputConfig {
   const { dataType, order = ResultOrder.AS_SENT, bypassCache = false } = options;
   const transport = { case: "inline", value: {} } as const;
-  return create(OutputConfigSchema, { dataType, order, bypassCache, transport });
+  return create(OutputConfigSchema, { dataType, order, bypassCache, groupResponses: true, transport });
 }
 
 function givenProcessor({ preset, config, checkpointJson }: ProcessorOptions): ProcessorConfig {
