@@ -39,7 +39,9 @@ function said({ source }: ProcessorConfig): unknown {
 
 test("a typed config of each family of the contract is said as it was given", () => {
   const [source] = ProcessorConfigSchema.oneofs;
-  const families = source!.fields.map(({ localName }) => localName).filter((name) => !/^(preset|checkpoint)$/.test(name));
+  const families = source!.fields
+    .map(({ localName }) => localName)
+    .filter((name) => !/^(preset|checkpoint)$/.test(name));
   assert.deepEqual(FAMILIES.map((config) => config.case).sort(), families.sort());
   for (const config of FAMILIES) {
     assert.deepEqual(said(processorConfig({ config })), config);
@@ -89,7 +91,10 @@ test("from plain JavaScript a config that would lose a part in silence is a Type
     [{ case: "kimi" }, /config\.value to be an object of patchSize, mergeKernelSize, .*, got undefined/],
     [{ case: "kimi", value: { patch_size: 14 } }, /config\.value to have no more than patchSize, .*, got patch_size/],
     [{ case: "kimi", value: { mergeSize: 2 } }, /got mergeSize/],
-    [{ case: "kimi", value: create(QwenVlConfigSchema) }, /of monopath\.v1\.KimiConfig, got monopath\.v1\.QwenVlConfig/],
+    [
+      { case: "kimi", value: create(QwenVlConfigSchema) },
+      /of monopath\.v1\.KimiConfig, got monopath\.v1\.QwenVlConfig/,
+    ],
     [{ case: "kimi", value: { imageMean: [0.5, 0.5, 0.5] } }, /config\.value\.imageMean .* red, green, blue, got 0/],
     [{ case: "fixedSize", value: { resize: { exactSize: {} } } }, /config\.value\.resize\.case .* got none/],
     [

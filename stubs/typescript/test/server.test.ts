@@ -193,7 +193,10 @@ test("raw pixels have the features of a file with those pixels", async () => {
 });
 
 test("a wrong config is refused with every wrong field", async () => {
-  const stream = client.streamDeferredCpu({ config: { case: "kimi", value: { patchSize: 0 } }, dataType: DataType.FLOAT32 });
+  const stream = client.streamDeferredCpu({
+    config: { case: "kimi", value: { patchSize: 0 } },
+    dataType: DataType.FLOAT32,
+  });
   await assert.rejects(
     only(stream.map([])),
     (error: { code: string; reason: string; violations: { field: string }[] }) => {
@@ -420,7 +423,10 @@ describe("the packed tarball", () => {
     writeFileSync(`${project}/stream.ts`, snippet);
   });
 
-  test("compiles and runs from strict TypeScript, and refuses what its types refuse", () => {
+  test("compiles and runs from strict TypeScript, the README's other texts too, and refuses what its types refuse", () => {
+    const texts = readFileSync(`${PACKAGE}README.md`, "utf8").match(/(?<=^```ts\n)[^]*?(?=^```$)/gm) ?? [];
+    assert.equal(texts.length, 2);
+    texts.forEach((text, index) => writeFileSync(`${project}/readme${index + 1}.ts`, text));
     symlinkSync(`${PACKAGE}node_modules/@types`, `${project}/node_modules/@types`);
     const tsc = spawnSync(process.execPath, [`${PACKAGE}node_modules/typescript/bin/tsc`, "-p", "."], {
       cwd: project,
