@@ -73,8 +73,10 @@ function checkFields(schema: DescMessage, value: unknown, where: string): assert
 
 function checkMember(member: DescMessage["members"][number], value: unknown, where: string): void {
   if (member.kind === "oneof") {
-    const { case: name, value: inner } = (value ?? {}) as { case?: unknown; value?: unknown };
-    checkMember(armOf(member.fields, name, where), inner, `${where}.value`);
+    const oneof = (value ?? {}) as { case?: unknown; value?: unknown };
+    if (!("case" in oneof) || oneof.case !== undefined) {
+      checkMember(armOf(member.fields, oneof.case, where), oneof.value, `${where}.value`);
+    } // Else it is what protobuf-es has for none of the arms.
   } else if (member.fieldKind === "message") {
     checkFields(member.message, value, where);
   }

@@ -109,7 +109,8 @@ test("from plain JavaScript a config that would lose a part in silence is a Type
   }
 });
 
-test("a field that is undefined is one that is not said", () => {
-  const config = { case: "fixedSize", value: { patchSize: undefined, cropSize: undefined } } as unknown as FamilyConfig;
+test("a field that is undefined is one that is not said, and so is a choice of none", () => {
+  const value = { patchSize: undefined, cropSize: undefined, resize: { case: undefined } };
+  const config = { case: "fixedSize", value } as unknown as FamilyConfig;
   assert.deepEqual(said(processorConfig({ config })), { case: "fixedSize", value: { resize: { case: undefined } } });
 });
