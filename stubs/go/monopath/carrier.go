@@ -131,8 +131,7 @@ func (s *Stream[I]) enqueue(session *session[I], events []event[I]) {
 // endSession takes the end of a stream of the server's: io.EOF for the status OK.
 func (s *Stream[I]) endSession(session *session[I], err error) {
 	session.ended = true
-	session.release.Store(nil)
-	session.dropUnfinished()
+	session.dropMemory()
 	switch {
 	case s.err != nil:
 	case err != io.EOF:

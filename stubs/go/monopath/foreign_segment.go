@@ -1,18 +1,13 @@
 package monopath
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
-
-	monopathv1 "github.com/monopath/monopath/stubs/go/monopath/v1"
 )
-
-const headerMagic = "monopath"
 
 // openForeign opens a segment that another process made, and returns its size.
 func openForeign(directory, name string) (*os.File, uint64, error) {
@@ -49,34 +44,22 @@ func readForeign(directory, name string, lengthBytes int) ([]byte, error) {
 	return found, err
 }
 
-// mapForeign maps a segment of a server's up to the end of what a handle leads to: so it begins with its header, and at
-// a page. It returns the mapping, to be unmapped, and the handle's bytes in it. The segment has to be in the handle's
-// use. An error that isOutOfRoom is this process's own.
-func mapForeign(directory string, handle *monopathv1.SharedMemoryHandle) (mapping, data []byte, err error) {
-	file, sizeBytes, err := openForeign(directory, handle.GetName())
+// mapForeign maps a segment of a server's. An error that isOutOfRoom is this process's own.
+func mapForeign(directory, name string) (*mapping, error) {
+	file, sizeBytes, err := openForeign(directory, name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// The mapping does not need it.
 	defer file.Close()
-	offset, length := handle.GetOffsetBytes(), handle.GetLengthBytes()
-	if err := checkRange(offset, length, sizeBytes); err != nil {
-		return nil, nil, err
+	if sizeBytes < 1 || sizeBytes > math.MaxInt {
+		return nil, fmt.Errorf("expected a segment that fits into memory, got one of %d bytes", sizeBytes)
 	}
-	header := append([]byte(headerMagic), make([]byte, 8)...)
-	binary.LittleEndian.PutUint64(header[len(headerMagic):], handle.GetGeneration())
-	end := offset + length
-	if offset < uint64(len(header)) {
-		return nil, nil, fmt.Errorf("expected bytes behind a header of %d, got an offset of %d", len(header), offset)
+	memory, err := mapPrivate(file, int(sizeBytes))
+	if err != nil {
+		return nil, err
 	}
-	if mapping, err = mapPrivate(file, int(end)); err != nil {
-		return nil, nil, err
-	}
-	if !bytes.Equal(mapping[:len(header)], header) {
-		unmap(mapping)
-		return nil, nil, fmt.Errorf("expected a segment in use %d, got one in another", handle.GetGeneration())
-	}
-	return mapping, mapping[offset:end:end], nil
+	return &mapping{name: name, memory: memory}, nil
 }
 
 func checkRange(offsetBytes, lengthBytes, sizeBytes uint64) error {

@@ -156,7 +156,7 @@ func imageSource(encoded []byte, pixels *Pixels, handle *monopathv1.SharedMemory
 }
 
 func prepareFeatures(features LocalFeatures) (outgoing, error) {
-	if len(features.Data) > math.MaxUint32 {
+	if uint64(len(features.Data)) > math.MaxUint32 {
 		return outgoing{}, fmt.Errorf("monopath: expected features of less than 4 GiB, got %d bytes", len(features.Data))
 	}
 	if err := checkTexts(features.Label, features.Traceparent); err != nil {

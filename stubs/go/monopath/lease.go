@@ -12,18 +12,18 @@ var ErrReleased = errors.New("monopath: the features were released")
 // A lease is the features of one item in memory of the server's, as long as this process reads them. Goroutines may
 // share it.
 type lease struct {
-	// tell has the server told, when nobody reads any more.
-	tell func()
+	// unmap gives the mapping back, and tell has the server told, when nobody reads any more.
+	unmap, tell func()
 
 	mutex sync.Mutex
-	// mapping is what is to be unmapped, features the item's bytes in it.
-	mapping, features []byte
-	readerCount       int
-	released          bool
+	// features are the item's bytes; nil once they are released.
+	features    []byte
+	readerCount int
+	released    bool
 }
 
-func newLease(mapping, features []byte, tell func()) *lease {
-	begun := &lease{tell: tell, mapping: mapping, features: features}
+func newLease(features []byte, unmap, tell func()) *lease {
+	begun := &lease{unmap: unmap, tell: tell, features: features}
 	// A net only: the collector may come late. In a goroutine, since it has to wait for a mutex.
 	runtime.SetFinalizer(begun, func(forgotten *lease) { go forgotten.release() })
 	return begun
@@ -37,20 +37,19 @@ func (l *lease) view(read func(features []byte) error) error {
 		return ErrReleased
 	}
 	l.readerCount++
+	features := l.features
 	l.mutex.Unlock()
 	defer l.leave()
-	return read(l.features)
+	return read(features)
 }
 
 func (l *lease) leave() {
 	l.mutex.Lock()
 	l.readerCount--
 	last := l.released && l.readerCount == 0
-	if last {
-		l.unmap()
-	}
 	l.mutex.Unlock()
 	if last {
+		l.unmap()
 		l.tell()
 	}
 }
@@ -69,16 +68,11 @@ func (l *lease) close() bool {
 	if l.released {
 		return false
 	}
-	l.released = true
+	l.released, l.features = true, nil
 	runtime.SetFinalizer(l, nil)
 	if l.readerCount > 0 {
 		return false
 	}
 	l.unmap()
 	return true
-}
-
-func (l *lease) unmap() {
-	unmap(l.mapping)
-	l.mapping, l.features = nil, nil
 }

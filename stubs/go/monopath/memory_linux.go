@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"unsafe"
 )
 
 // defaultSharedMemoryDirectory is where POSIX shared memory is on Linux.
@@ -48,6 +49,11 @@ func mapShared(file *os.File, sizeBytes int) ([]byte, error) {
 // mapPrivate maps somebody else's file: what is written to the memory stays this process's own.
 func mapPrivate(file *os.File, sizeBytes int) ([]byte, error) {
 	return syscall.Mmap(int(file.Fd()), 0, sizeBytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE)
+}
+
+// addressOf returns where a mapping is.
+func addressOf(memory []byte) uintptr {
+	return uintptr(unsafe.Pointer(&memory[0]))
 }
 
 // unmap takes a mapping away. Nobody may look into it any more.

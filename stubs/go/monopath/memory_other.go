@@ -19,5 +19,6 @@ func lockFile(*os.File) (bool, error)          { return false, errNotLinux }
 func reserve(*os.File, int64) error            { return errNotLinux }
 func mapShared(*os.File, int) ([]byte, error)  { return nil, errNotLinux }
 func mapPrivate(*os.File, int) ([]byte, error) { return nil, errNotLinux }
+func addressOf([]byte) uintptr                 { return 0 }
 func unmap([]byte)                             {}
 func isOutOfRoom(error) bool                   { return false }

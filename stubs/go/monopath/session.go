@@ -29,6 +29,8 @@ type session[I Item] struct {
 	unfinishedBytes uint64
 	acceptedCount   uint32
 
+	// The server's segments, where they carry the features.
+	mappings *segmentMappings
 	// Items whose memory was released here; the server has still to be told. release does that for one item, and is
 	// called without the mutex held. It is there as long as the stream of the server's: results that are garbage are
 	// found only where nothing leads from them to the queue that they are in.
@@ -184,6 +186,7 @@ func (s *session[I]) receiveReady(ready *monopathv1.Ready) error {
 		if err := memory.checkOffer(ready.GetSharedMemory()); err != nil {
 			return err
 		}
+		s.mappings = &segmentMappings{directory: memory.directory}
 	}
 	s.ready = ready
 	return nil
@@ -236,7 +239,7 @@ func (s *session[I]) receiveFeatures(features featuresMessage) error {
 	if !s.awaitsEnd(id) || item.plan == nil {
 		return protocolError("expected features of an item with a plan and without an end, got some of item %d", id)
 	}
-	if handle := features.GetSharedMemory(); handle != nil && s.config.SharedMemory != nil {
+	if handle := features.GetSharedMemory(); handle != nil && s.mappings != nil {
 		return s.receiveHandle(id, item, handle)
 	}
 	chunk := features.GetChunk()
@@ -266,7 +269,7 @@ func (s *session[I]) receiveHandle(id int32, item *unfinishedItem, handle *monop
 	if size := item.featureBytes(); handle.GetLengthBytes() != size {
 		return protocolError("expected a handle of item %d with %d bytes, got %d", id, size, handle.GetLengthBytes())
 	}
-	taken, err := s.config.SharedMemory.mapFeatures(handle, func() {
+	taken, err := s.mappings.lease(handle, func() {
 		if release := s.release.Load(); release != nil {
 			(*release)(id)
 		}
@@ -354,8 +357,13 @@ func (s *session[I]) drop(id int32, features *lease) {
 	}
 }
 
-// dropUnfinished gives up the memory of items that will have no end.
-func (s *session[I]) dropUnfinished() {
+// dropMemory gives up what belongs to items that will have no end, and what was kept for later ones. The stream of the
+// server's is over.
+func (s *session[I]) dropMemory() {
+	s.release.Store(nil)
+	if s.mappings != nil {
+		s.mappings.close()
+	}
 	for id, item := range s.unfinished {
 		item.upload.end()
 		s.drop(id, item.lease)

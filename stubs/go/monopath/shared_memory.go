@@ -84,12 +84,12 @@ func (m *SharedMemory) checkOffer(offer *monopathv1.SharedMemoryOffer) error {
 			"in OpenSharedMemory; without that leave SharedMemory out of the Config", m.directory, err))
 }
 
-// mapFeatures maps what a handle leads to. tell is called when the memory is released.
-func (m *SharedMemory) mapFeatures(handle *monopathv1.SharedMemoryHandle, tell func()) (*lease, error) {
-	mapping, features, err := mapForeign(m.directory, handle)
+// lease leases what a handle leads to. tell is called when the memory is released.
+func (m *segmentMappings) lease(handle *monopathv1.SharedMemoryHandle, tell func()) (*lease, error) {
+	mapped, features, err := m.take(handle)
 	switch {
 	case err == nil:
-		return newLease(mapping, features, tell), nil
+		return newLease(features, func() { m.takeBack(mapped) }, tell), nil
 	case isOutOfRoom(err):
 		return nil, &StreamError{
 			Code:    codes.ResourceExhausted,

@@ -1,7 +1,6 @@
 package monopath
 
 import (
-	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,12 +57,25 @@ func (m *memoryServer) place(features []byte, generation uint64) *monopathv1.Sha
 		m.t.Error(err)
 		return nil
 	}
-	copy(segment.memory, headerMagic)
-	binary.LittleEndian.PutUint64(segment.memory[len(headerMagic):], generation)
-	copy(segment.memory[serverHeaderBytes:], features)
 	unmap(segment.memory)
+	return m.placeAgain(segment.name, features, generation)
+}
+
+// placeAgain does so in a segment that was used before.
+func (m *memoryServer) placeAgain(name string, features []byte, generation uint64) *monopathv1.SharedMemoryHandle {
+	file, err := os.OpenFile(filepath.Join(m.own.directory, name), os.O_WRONLY, 0)
+	if err != nil {
+		m.t.Error(err)
+		return nil
+	}
+	defer file.Close()
+	for offset, data := range map[int64][]byte{0: segmentHeader(generation), serverHeaderBytes: features} {
+		if _, err := file.WriteAt(data, offset); err != nil {
+			m.t.Error(err)
+		}
+	}
 	return &monopathv1.SharedMemoryHandle{
-		Name: segment.name, OffsetBytes: serverHeaderBytes, LengthBytes: uint64(len(features)), Generation: generation,
+		Name: name, OffsetBytes: serverHeaderBytes, LengthBytes: uint64(len(features)), Generation: generation,
 	}
 }
 
