@@ -12,8 +12,8 @@ var ErrReleased = errors.New("monopath: the features were released")
 // A lease is the features of one item in memory of the server's, as long as this process reads them. Goroutines may
 // share it.
 type lease struct {
-	// unmap gives the mapping back, and tell has the server told, when nobody reads any more.
-	unmap, tell func()
+	// putBack gives the mapping back, and tell has the server told, when nobody reads any more.
+	putBack, tell func()
 
 	mutex sync.Mutex
 	// features are the item's bytes; nil once they are released.
@@ -22,8 +22,8 @@ type lease struct {
 	released    bool
 }
 
-func newLease(features []byte, unmap, tell func()) *lease {
-	begun := &lease{unmap: unmap, tell: tell, features: features}
+func newLease(features []byte, putBack, tell func()) *lease {
+	begun := &lease{putBack: putBack, tell: tell, features: features}
 	// A net only: the collector may come late. In a goroutine, since it has to wait for a mutex.
 	runtime.SetFinalizer(begun, func(forgotten *lease) { go forgotten.release() })
 	return begun
@@ -49,7 +49,7 @@ func (l *lease) leave() {
 	last := l.released && l.readerCount == 0
 	l.mutex.Unlock()
 	if last {
-		l.unmap()
+		l.putBack()
 		l.tell()
 	}
 }
@@ -73,6 +73,6 @@ func (l *lease) close() bool {
 	if l.readerCount > 0 {
 		return false
 	}
-	l.unmap()
+	l.putBack()
 	return true
 }

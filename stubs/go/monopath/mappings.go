@@ -74,13 +74,24 @@ func (m *segmentMappings) takeBack(mapped *mapping) {
 	untouched := mapped.isUntouched()
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	if m.closed || !untouched {
+	if m.closed || !untouched || m.isIdle(mapped.name) {
 		unmap(mapped.memory)
 		return
 	}
 	m.idle = append(m.idle, mapped)
 	m.idleBytes += len(mapped.memory)
 	m.dropIdle(maxIdleMappedBytes)
+}
+
+// isIdle says that there is a mapping of the segment already, as where two items were leased the same one. With the mutex
+// held.
+func (m *segmentMappings) isIdle(name string) bool {
+	for _, mapped := range m.idle {
+		if mapped.name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // close keeps nothing from now on. What somebody reads stays mapped until then.

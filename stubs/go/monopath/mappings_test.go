@@ -55,6 +55,27 @@ func TestAMappingThatWasWrittenToIsNotUsedAgain(t *testing.T) {
 	}
 }
 
+func TestASegmentOfTwoItemsIsKeptMappedOnce(t *testing.T) {
+	server := newMemoryServer(t)
+	mappings := &segmentMappings{directory: server.own.directory}
+	handle := server.place([]byte("features"), 1)
+	var taken []*mapping
+	for count := 0; count < 2; count++ {
+		mapped, features, err := mappings.take(handle)
+		if err != nil || string(features) != "features" {
+			t.Fatalf("expected the features, got %q and %v", features, err)
+		}
+		taken = append(taken, mapped)
+	}
+	for _, mapped := range taken {
+		mappings.takeBack(mapped)
+	}
+	if mappingCount(t, server.own.directory) != 1 || mappings.idleBytes != len(taken[0].memory) {
+		t.Errorf("expected one mapping, got %d and %d bytes", mappingCount(t, server.own.directory), mappings.idleBytes)
+	}
+	mappings.close()
+}
+
 func TestMappingsWithoutFeaturesAreBounded(t *testing.T) {
 	server := newMemoryServer(t)
 	mappings := &segmentMappings{directory: server.own.directory}
