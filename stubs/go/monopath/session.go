@@ -134,8 +134,8 @@ func (s *session[I]) awaitsEnd(id int32) bool {
 	return item != nil && item.refusal == nil
 }
 
-// receive takes one message of the server, and returns what it tells of items. The error is what the
-// stream is to end with.
+// receive takes one message of the server, and returns what it tells of items. The error is what the stream is to end
+// with.
 func (s *session[I]) receive(received message) ([]event[I], error) {
 	switch {
 	case received == message{}:
