@@ -47,7 +47,8 @@ var deferredCPU = pathAdapter[CPUImage]{
 		return &monopathv1.StreamDeferredCpuRequest{Payload: payload}
 	},
 	receive: receiveMessages[
-		*monopathv1.DeferredCpuFeatures, *monopathv1.DeferredCpuCompletion, *monopathv1.StreamDeferredCpuResponseGroup, monopathv1.StreamDeferredCpuResponse,
+		*monopathv1.DeferredCpuFeatures, *monopathv1.DeferredCpuCompletion,
+		*monopathv1.StreamDeferredCpuResponseGroup, monopathv1.StreamDeferredCpuResponse,
 	],
 }
 
@@ -80,7 +81,8 @@ var deferredCUDA = pathAdapter[CUDAImage]{
 		return &monopathv1.StreamDeferredCudaRequest{Payload: payload}
 	},
 	receive: receiveMessages[
-		*monopathv1.DeferredCudaFeatures, *monopathv1.DeferredCudaCompletion, *monopathv1.StreamDeferredCudaResponseGroup, monopathv1.StreamDeferredCudaResponse,
+		*monopathv1.DeferredCudaFeatures, *monopathv1.DeferredCudaCompletion,
+		*monopathv1.StreamDeferredCudaResponseGroup, monopathv1.StreamDeferredCudaResponse,
 	],
 }
 
@@ -103,6 +105,7 @@ var local = pathAdapter[LocalFeatures]{
 		return &monopathv1.StreamLocalRequest{Payload: payload}
 	},
 	receive: receiveMessages[
-		*monopathv1.LocalFeatures, *monopathv1.LocalCompletion, *monopathv1.StreamLocalResponseGroup, monopathv1.StreamLocalResponse,
+		*monopathv1.LocalFeatures, *monopathv1.LocalCompletion,
+		*monopathv1.StreamLocalResponseGroup, monopathv1.StreamLocalResponse,
 	],
 }
