@@ -19,6 +19,7 @@ from PIL import Image
 
 from monopath import Client, DataType, GridThw, PreprocessingPath, Ready
 from monopath.cli.options import ProcessorChoice
+from monopath.cli.preview_parts import Part
 from monopath.cli.preview_rows import Denormalizer, Pixels, unpatchify
 from monopath.cli.preview_streams import ImageFiles, Seen, Unseen, sights
 from monopath.cli.preview_views import View
@@ -53,7 +54,8 @@ def reference_rows(pixels: Pixels, config: ReferenceConfig = K2_5, element_type:
 def reference_picture(content: bytes, config: ReferenceConfig) -> Pixels:
     """The padded picture that a model sees of a file, by the reference."""
     features = reference_features(content, config, "UINT8")
-    return unpatchify(features.pixel_values, GridThw(*features.grid_thw))
+    _, grid_rows, grid_columns = features.grid_thw
+    return unpatchify(features.pixel_values, grid_rows, grid_columns)
 
 
 def view(name: str = "kimi-k2.5", path: PreprocessingPath = PreprocessingPath.DEFERRED_CPU) -> View:
@@ -66,7 +68,7 @@ def view(name: str = "kimi-k2.5", path: PreprocessingPath = PreprocessingPath.DE
 def test_rows_become_the_padded_picture_and_the_picture_the_same_rows(width_px: int, height_px: int) -> None:
     pixels = generated_pixels(width_px, height_px, 3)
     rows, grid = reference_rows(pixels)
-    picture = unpatchify(rows, grid)
+    picture = unpatchify(rows, grid.h, grid.w)
     assert picture.shape == (grid.h * 14, grid.w * 14, 3)
     np.testing.assert_array_equal(picture[:height_px, :width_px], pixels)
     assert not picture[height_px:].any()
@@ -76,16 +78,38 @@ def test_rows_become_the_padded_picture_and_the_picture_the_same_rows(width_px: 
     np.testing.assert_array_equal(again, rows)
 
 
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
+def test_rows_in_windows_are_put_where_their_numbers_say(down: int, across: int, window_size: int) -> None:
+    grid_rows, grid_columns = down * window_size, across * window_size
+    part = Part("", 0, grid_rows, grid_columns, window_size, (3, 2), None)
+    rows = np.arange(part.row_count, dtype=np.uint8)[:, None, None, None].repeat(3, 1).repeat(2, 2).repeat(3, 3)
+    picture = unpatchify(rows, grid_rows, grid_columns, window_size)
+    numbers = [[part.row_at(row, column) for column in range(grid_columns)] for row in range(grid_rows)]
+    np.testing.assert_array_equal(picture[::2, ::3, 1], numbers)
+    # One window after the other, line by line, and so the patches within each.
+    assert numbers[0][:window_size] == list(range(window_size))
+    assert numbers[window_size - 1][window_size - 1] == window_size**2 - 1
+
+
 @pytest.mark.parametrize(
-    ("grid", "complaint"),
+    ("shape", "window_size", "complaint"),
     [
-        (GridThw(2, 2, 1), "Expected a grid of one frame, got 2"),
-        (GridThw(1, 2, 4), r"Expected rows of shape \[8, channels, height, width\], got \[4, 3, 14, 14\]"),
+        ((4, 3, 14, 14), 1, r"Expected rows of shape \[8, channels, height, width\], got \[4, 3, 14, 14\]"),
+        ((8, 3, 14), 1, r"Expected rows of shape \[8, channels, height, width\], got \[8, 3, 14\]"),
+        ((8, 3, 14, 14), 3, "Expected whole windows of 3 patches, got 2 x 4"),
     ],
 )
-def test_rows_of_another_grid_are_no_picture(grid: GridThw, complaint: str) -> None:
+def test_rows_of_another_grid_are_no_picture(shape: tuple[int, ...], window_size: int, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        unpatchify(np.zeros((4, 3, 14, 14), np.uint8), grid)
+        unpatchify(np.zeros(shape, np.uint8), 2, 4, window_size)
+
+
+def test_the_frames_of_a_still_image_have_to_be_alike() -> None:
+    rows = np.zeros((1, 3, 2, 4, 4), np.uint8)
+    assert unpatchify(rows, 1, 1).shape == (4, 4, 3)
+    rows[0, 2, 1, 3, 3] = 1
+    with pytest.raises(ValueError, match="Expected the frames of a still image to be alike"):
+        unpatchify(rows, 1, 1)
 
 
 @pytest.mark.parametrize("data_type", FLOAT_TYPES, ids=str)
@@ -96,7 +120,7 @@ def test_elements_of_a_float_type_lead_back_to_every_pixel_value(data_type: np.d
     )
     table = normalize_pixels(np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1), (0.5,) * 3, (0.5,) * 3).T
     pixel_rows = Denormalizer(table, data_type).pixel_rows(bits.view(data_type))
-    np.testing.assert_array_equal(unpatchify(pixel_rows, grid)[:16, :16], levels)
+    np.testing.assert_array_equal(unpatchify(pixel_rows, grid.h, grid.w)[:16, :16], levels)
 
 
 @pytest.mark.parametrize("data_type", FLOAT_TYPES, ids=str)
@@ -138,7 +162,43 @@ def test_what_is_seen_over_a_stream_is_the_references_picture(
     assert second.reason == "IMAGE_DAMAGED"
     for file, sight in ((images[0], first), (images[2], third)):
         assert isinstance(sight, Seen)
-        np.testing.assert_array_equal(sight.pixels, reference_picture(file.read_bytes(), K2_5))
+        [picture] = sight.pictures
+        np.testing.assert_array_equal(picture.pixels, reference_picture(file.read_bytes(), K2_5))
+
+
+@pytest.mark.parametrize(
+    ("preset", "size"),
+    [
+        ("kimi-vl-a3b", (140, 84)),
+        ("qwen2.5-vl", (140, 84)),
+        ("qwen3-vl", (320, 256)),
+        ("glm-4.1v", (140, 112)),
+        ("glm5-next", (448, 224)),
+        ("clip-vit-l-14", (224, 224)),
+        ("siglip-so400m-14-384", (384, 384)),
+        ("internvl2.5", (896, 448)),
+        ("internvl3-hf", (448, 896)),
+    ],
+)
+def test_every_familys_rows_are_put_together_to_the_image_that_they_were_made_of(
+    server: ServerProcess, tmp_path: Path, preset: str, size: tuple[int, int]
+) -> None:
+    # Of a size that the family leaves as it is.
+    pixels, file = generated_pixels(*size, 3), tmp_path / "image.png"
+    Image.fromarray(pixels).save(file)
+    with Client(server.address) as client:
+        [sight] = sights(client, view(preset), DataType.UINT8, ImageFiles([file], [""]), lambda _: None)
+    assert isinstance(sight, Seen)
+    np.testing.assert_array_equal(sight.pictures[0].pixels, pixels)
+    thumbnails = sight.pictures[1:]
+    assert [(each.part.name, each.pixels.shape) for each in thumbnails] == (
+        [("thumbnail", (448, 448, 3))] if preset.startswith("internvl") else []
+    )
+    for thumbnail in thumbnails:
+        small = Image.fromarray(pixels).resize((448, 448), Image.Resampling.BICUBIC)
+        distances = np.abs(thumbnail.pixels.astype(int) - np.asarray(small))
+        # torchvision's arithmetic has fewer bits.
+        assert distances.max() <= (0 if preset == "internvl2.5" else 2)
 
 
 def test_the_command_draws_every_image_and_names_one_that_failed(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFont
 
-from monopath import DataType, GridThw, ImagePlan, KimiConfig, Padding, PreprocessingPath, Size
+from monopath import Crop, DataType, GridThw, ImagePlan, Padding, PreprocessingPath, Size, TileGrid
 from monopath.cli import preview_text
 from monopath.cli.options import ProcessorChoice
 from monopath.cli.preview_blocks import Block, Panel, make_block
@@ -18,12 +20,15 @@ from monopath.cli.preview_captions import background_words, resize_words
 from monopath.cli.preview_difference import difference
 from monopath.cli.preview_original import Original, read_original
 from monopath.cli.preview_page import box_px, make_page
+from monopath.cli.preview_parts import pictures
 from monopath.cli.preview_picture import Fit, Grid, draw_frame, draw_grid, fit, scaled
-from monopath.cli.preview_rows import Pixels, unpatchify
+from monopath.cli.preview_rows import Pixels
 from monopath.cli.preview_streams import Seen, Unseen
 from monopath.cli.preview_text import TextSize, text_width_px, wrapped
 from monopath.cli.preview_views import View
-from monopath.v1 import config_pb2
+from monopath_server.processors.family import ProcessorConfig
+from monopath_server.processors.presets import PRESETS
+from monopath_server.processors.types import Background, BackgroundPattern, ResampleKernel
 from monopath_server.reference import RawImage, reference_features
 from monopath_server.reference.generated import generated_pixels
 from tests.demo.checkpoints import reference_config
@@ -36,11 +41,21 @@ def seen_of(pixels: Pixels) -> Seen:
     features = reference_features(raw, reference_config("kimi-k2.5"), "UINT8")
     rows, grid = features.pixel_values, GridThw(*features.grid_thw)
     size = Size(width_px, height_px)
-    picture = unpatchify(rows, grid)
-    padding = Padding(picture.shape[1] - width_px, picture.shape[0] - height_px)
+    padding = Padding(grid.w * 14 - width_px, grid.h * 14 - height_px)
     plan = ImagePlan(size, size, padding, grid, grid.h * grid.w // 4, "uint8", rows.shape, rows.nbytes)
-    processor = KimiConfig(patch_size=14, merge_kernel_size=2)
-    return Seen(picture, plan, processor, "ab" * 32, "cd" * 32, "host")
+    return seen(rows, plan, PRESETS["kimi-k2.5"])
+
+
+def seen(rows: Pixels, plan: ImagePlan, config: ProcessorConfig) -> Seen:
+    """What a server would have returned."""
+    return Seen(tuple(pictures(rows, plan, config)), plan, config, "ab" * 32, "cd" * 32, "host")
+
+
+def variant(preset: str, **fields: object) -> ProcessorConfig:
+    """A preset with other values in some of its fields."""
+    config: Any = PRESETS[preset]
+    changed: ProcessorConfig = dataclasses.replace(config, **fields)
+    return changed
 
 
 def png(pixels: Pixels, folder: Path) -> bytes:
@@ -156,28 +171,22 @@ def test_the_order_of_the_resize_is_told(
     before: tuple[int, int], after: tuple[int, int], kernel: str, mode: str, words: str
 ) -> None:
     plan = ImagePlan(Size(*before), Size(*after), Padding(0, 0), GridThw(1, 2, 2), 1, "uint8", (4, 3, 14, 14), 2352)
-    processor = KimiConfig(
-        resample_kernel=config_pb2.ResampleKernel.Value(f"RESAMPLE_KERNEL_{kernel}"),
-        transparent_bg_fill_stage=config_pb2.TRANSPARENT_FILL_STAGE_AFTER_RESIZE,
-    )
-    assert resize_words(plan, processor, mode) == words
+    config = variant("kimi-k3", resample_kernel=ResampleKernel[kernel])
+    assert resize_words(plan, config, mode) == words
 
 
 def test_what_lies_behind_transparent_pixels_is_told() -> None:
     def original(mode: str, *, has_alpha: bool) -> Original:
         return Original(np.zeros((1, 1, 3), np.uint8), "PNG", mode, 1, 0.0, has_alpha)
 
-    with_background = KimiConfig(
-        transparent_bg_fill_stage=config_pb2.TRANSPARENT_FILL_STAGE_AFTER_RESIZE,
-        transparent_bg_config=config_pb2.TransparentBackground(
-            pattern=config_pb2.BACKGROUND_PATTERN_CHESSBOARD,
-            chessboard_square_size=8,
-            chessboard_white_value=255,
-            chessboard_gray_value=180,
+    with_background = variant(
+        "kimi-k3",
+        transparent_background=Background(
+            BackgroundPattern.CHESSBOARD, chessboard_square_size=8, chessboard_gray_value=180
         ),
     )
     assert background_words(with_background, original("RGB", has_alpha=False)).startswith("not needed")
-    assert background_words(KimiConfig(), original("RGBA", has_alpha=True)).startswith("none: alpha is dropped")
+    assert background_words(PRESETS["kimi-k2.5"], original("RGBA", has_alpha=True)).startswith("none: alpha is dropped")
     assert background_words(with_background, original("RGB", has_alpha=True)).startswith("none: the colour key")
     assert (
         background_words(with_background, original("RGBA", has_alpha=True))
@@ -238,13 +247,64 @@ def test_two_views_of_one_size_have_their_difference_and_others_say_why_not(tmp_
         "kimi-k3, DEFERRED_CPU, uint8",
         "difference",
     ]
-    assert block.difference is not None
-    assert block.difference.largest == 1
-    assert block.panels[3].lines == [block.difference.words, "drawn 255 times as bright; drawn 3:1 (nearest)"]
+    [found] = block.differences
+    assert found.largest == 1
+    assert block.panels[3].lines == [found.words, "drawn 255 times as bright; drawn 3:1 (nearest)"]
     larger = seen_of(generated_pixels(120, 50, 3))
-    assert make_block("1. it", content, views, DataType.UINT8, [first, larger], (400, 400)).difference is None
+    assert make_block("1. it", content, views, DataType.UINT8, [first, larger], (400, 400)).differences == []
     failed = make_block("1. it", content, views, DataType.UINT8, [first, Unseen("CANCELLED", "Gone")], (400, 400))
-    assert (failed.difference, len(failed.panels)) == (None, 4)
+    assert (failed.differences, len(failed.panels)) == ([], 4)
+
+
+def test_tiles_are_numbered_and_their_thumbnail_stands_beside_them(tmp_path: Path) -> None:
+    pixels = generated_pixels(96, 64, 3)
+    config = variant("internvl2.5", tile_size=32, tokens_per_tile=None)
+    tiles = pixels.reshape(2, 32, 3, 32, 3).transpose(0, 2, 4, 1, 3).reshape(6, 3, 32, 32)
+    small = generated_pixels(32, 32, 3)
+    rows = np.concatenate([tiles, small.transpose(2, 0, 1)[None]])
+    size = Size(96, 64)
+    plan = ImagePlan(
+        *(size, size, Padding(0, 0), None, 0, "uint8", rows.shape, rows.nbytes),
+        tile_grid=TileGrid(3, 2, has_thumbnail=True, tile_size_px=32),
+    )
+    sight = seen(rows, plan, config)
+    np.testing.assert_array_equal(sight.pictures[0].pixels, pixels)
+    np.testing.assert_array_equal(sight.pictures[1].pixels, small)
+    content = png(pixels, tmp_path)
+    block = make_block("1. it", content, [view("internvl2.5")], DataType.UINT8, [sight], (400, 400))
+    assert [panel.title.partition(": ")[2] for panel in block.panels] == ["", "", "thumbnail"]
+    assert "3x2 tiles of 32 px and a thumbnail; the config does not say how many tokens" in block.panels[1].lines
+    assert (
+        block.panels[1].lines[-1]
+        == block.panels[2].lines[-1]
+        == ("numbers: the row of `pixel_values` that holds the tile")
+    )
+    assert block.panels[2].lines[0].startswith("row 6 of the features: ")
+    two = make_block("1. it", content, [view()] * 2, DataType.UINT8, [sight, sight], (400, 400))
+    assert [panel.title for panel in two.panels[-2:]] == ["difference", "difference: thumbnail"]
+    assert [found.value_count for found in two.differences] == [0, 0]
+    with pytest.raises(ValueError, match="Expected 7 rows of features, got 8"):
+        seen(np.concatenate([rows, rows[:1]]), plan, config)
+
+
+def test_an_image_of_one_row_is_told_with_its_crop_and_the_encoders_patches(tmp_path: Path) -> None:
+    pixels = generated_pixels(224, 224, 3)
+    rows = pixels.transpose(2, 0, 1)[None]
+    plan = ImagePlan(
+        *(Size(448, 900), Size(224, 450), Padding(0, 0), None, 257, "uint8", rows.shape, rows.nbytes),
+        fixed_size=Size(224, 224),
+        crop=Crop(0, 113, 224, 224),
+    )
+    sight = seen(rows, plan, PRESETS["clip-vit-l-14"])
+    views = [view("clip-vit-l-14")]
+    block = make_block("1. it", png(pixels, tmp_path), views, DataType.UINT8, [sight], (400, 400))
+    _, panel = block.panels
+    assert panel.lines[:3] == [
+        "448x900 px, resized to 224x450, cropped to 224x224 from column 0, line 113",
+        "one row; 257 tokens: patches of 14 px, and 1 more",
+        "resize: bicubic, horizontal pass, then vertical (aten_u8)",
+    ]
+    assert panel.lines[-1] == "drawn 1:1; lines at each patch"
 
 
 @settings(deadline=None)

@@ -70,7 +70,9 @@ def unary(kind: str, target: str, call: str, metadata: Any = (), **access: Any) 
 @KINDS
 @pytest.mark.parametrize("as_file", [True, False])
 def test_a_token_goes_with_every_call(kind: str, as_file: bool, tmp_path: Path) -> None:
-    token = replace_file(tmp_path / "token", f"# of this test\n{TOKEN}\n{OTHER}\n".encode()) if as_file else TOKEN
+    # A comment may be in any encoding, as in a server's file.
+    lines = f"# d'été\n\n  {TOKEN}  \n{OTHER}\n".encode("latin-1")
+    token = replace_file(tmp_path / "token", lines) if as_file else TOKEN
     servicer = Listening()
     with serving(servicer) as address:
         map_all(kind, address, [b"a"], access={"token": token})

@@ -167,11 +167,8 @@ async def test_the_paths_agree_in_their_keys(resources: Resources) -> None:
     executor.close()
 
 
-@pytest.mark.parametrize("is_expected", [False, True], ids=["not told", "told by the client"])
-@pytest.mark.asyncio
-async def test_an_image_is_hashed_once(
-    resources: Resources, is_expected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def recorded_hashes(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What is hashed from now on, in the order of it."""
     hashed: list[bytes] = []
 
     class Recording:
@@ -181,6 +178,15 @@ async def test_an_image_is_hashed_once(
             return hashlib.sha256(data)
 
     monkeypatch.setattr(images, "hashlib", Recording)
+    return hashed
+
+
+@pytest.mark.parametrize("is_expected", [False, True], ids=["not told", "told by the client"])
+@pytest.mark.asyncio
+async def test_an_image_is_hashed_once(
+    resources: Resources, is_expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed = recorded_hashes(monkeypatch)
     planner = ImagePlanner(CONFIG, ElementType.UINT8, resources)
     expected = hashlib.sha256(FILE).digest()
     planned = await planner.plan(
@@ -238,6 +244,25 @@ async def features_of(
     data = bytes(rows.array)
     features.holding.release()
     return features, data
+
+
+@pytest.mark.parametrize("most_by_loop_bytes", [len(FILE), len(FILE) - 1], ids=["by the loop", "by a worker"])
+@pytest.mark.parametrize("is_expected", [False, True], ids=["not told", "told by the client"])
+@pytest.mark.asyncio
+async def test_an_image_that_the_cache_does_not_have_is_hashed_once_too(
+    resources: Resources, most_by_loop_bytes: int, is_expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "HASHED_BY_LOOP_BYTES", most_by_loop_bytes)
+    hashed = recorded_hashes(monkeypatch)
+    expected = hashlib.sha256(FILE).digest()
+    asked = item(EncodedSource(FILE), expected_sha256=expected if is_expected else b"")
+    engine = HostEngine(CONFIG, ElementType.UINT8, resources)
+    cache = FeatureCache(64 * 1024 * 1024)
+    for count, outcome in enumerate((CacheOutcome.MISS, CacheOutcome.HIT), start=1):
+        features, _ = await features_of(engine, cache, asked, BufferPool(idle_bytes=0))
+        assert (features.cache, features.provenance.content_sha256) == (outcome, expected)
+        assert hashed == [FILE] * count
+    await cache.close()
 
 
 @pytest.mark.asyncio

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from monopath_server.engine import images
-from monopath_server.engine.images import ImagePlanner, decode_planned
+from monopath_server.engine.images import ImagePlanner, PlannedImage, decode_planned
 from monopath_server.engine.items import EncodedSource
 from monopath_server.engine.resources import Resources
 from monopath_server.engine.workers import CancelToken
@@ -29,8 +31,9 @@ async def test_a_plan_that_is_remembered_needs_no_header_and_the_image_can_still
     known = {key: first.plan}
     with monkeypatch.context() as patch:
         patch.setattr(images, "open_header", lambda *_: pytest.fail("opened a file whose plan is known"))
-        planned = planner.recalled(asked, known.get) if by_loop else await planner.plan(lambda: asked, known.get)
-    assert planned is not None
+        if by_loop:
+            patch.setattr(resources.workers, "plan", lambda _: pytest.fail("gave a worker what the loop can tell"))
+        planned = await planner.plan(asked if by_loop else lambda: asked, known.get)
     assert (planned.plan, planned.header) == (first.plan, None)
     decoded = [
         decode_planned(one, CONFIG, CancelToken(), resources.buffers, resources.limits) for one in (first, planned)
@@ -50,13 +53,30 @@ async def test_a_remembered_plan_is_of_the_whole_key_and_of_content_that_was_not
     planned = await planner.plan(lambda: asked, None)
     key, _ = await planner.key(planned, CancelToken())
     known = {key: planned.plan}
-    assert planner.recalled(asked, known.get) is not None
-    assert planner.recalled(item(EncodedSource(OTHER_FILE)), known.get) is None
-    assert ImagePlanner(CONFIG, ElementType.FLOAT32, resources).recalled(asked, known.get) is None
+    assert (await planner.plan(asked, known.get)).header is None
+    assert (await planner.plan(item(EncodedSource(OTHER_FILE)), known.get)).header is not None
+    other_planner = ImagePlanner(CONFIG, ElementType.FLOAT32, resources)
+    assert (await other_planner.plan(asked, known.get)).header is not None
     wrong = item(EncodedSource(FILE), expected_sha256=bytes(32))
-    assert planner.recalled(wrong, known.get) is None
-    with pytest.raises(ItemFault) as caught:
-        await planner.plan(lambda: wrong, known.get)
-    assert caught.value.reason is ItemReason.CONTENT_DIGEST_MISMATCH
-    large = item(EncodedSource(FILE + bytes(images.HASHED_BY_LOOP_BYTES)))
-    assert planner.recalled(large, lambda _: planned.plan) is None
+    for image in (wrong, lambda: wrong):
+        with pytest.raises(ItemFault) as caught:
+            await planner.plan(image, known.get)
+        assert caught.value.reason is ItemReason.CONTENT_DIGEST_MISMATCH
+
+
+@pytest.mark.asyncio
+async def test_the_event_loop_hashes_small_images_alone(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = ImagePlanner(CONFIG, ElementType.UINT8, resources)
+    plan = (await planner.plan(item(EncodedSource(FILE)), None)).plan
+    given_to_workers = []
+    plan_in_worker = resources.workers.plan
+
+    async def recording(job: Callable[[], PlannedImage]) -> PlannedImage:
+        given_to_workers.append(job)
+        return await plan_in_worker(job)
+
+    monkeypatch.setattr(resources.workers, "plan", recording)
+    for extra_bytes, is_small in ((0, True), (images.HASHED_BY_LOOP_BYTES, False)):
+        given_to_workers.clear()
+        await planner.plan(item(EncodedSource(FILE + bytes(extra_bytes))), lambda _: plan)
+        assert bool(given_to_workers) is not is_small

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from monopath.shared_memory import SegmentError, check_segment, load_segment, read_segment
 from monopath_server.engine.cache import FeatureCache
-from monopath_server.engine.images import Recall
 from monopath_server.engine.items import ImageItem
 from monopath_server.engine.work import ImageEngine, ImageWork
 from monopath_server.faults import ItemFault, ItemReason
@@ -124,8 +123,9 @@ class UploadedImageWork(ImageWork):
     def size_bytes(self) -> int:
         return self._uploaded.length_bytes
 
-    def _recalled(self, _recall: Recall) -> None:
-        """Its bytes are not here yet."""
+    @property
+    def _image(self) -> Callable[[], ImageItem]:
+        return self._load
 
     def _load(self) -> ImageItem:
         return replace(self._item, source=replace(self._item.source, data=self._uploaded.load()))

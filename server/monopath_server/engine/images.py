@@ -85,22 +85,23 @@ def plan_item(
     limits: ImageLimits,
     max_feature_bytes: int,
     recall: Callable[[bytes], ImagePlan | None] | None = None,
+    content_sha256: bytes | None = None,
 ) -> PlannedImage:
     """Read the header, check the limits and the client's digest, and plan. No pixel is decoded.
 
     `recall` tells the plan of content that was planned before, by its SHA-256. Where there is one, small images are
     hashed at once: another turn of a thread would take longer. A file whose plan is remembered is not opened.
+    `content_sha256` is that of the source's bytes, where it is known.
 
     Raises:
         ItemFault: for an image that cannot be read or is over a limit, CONTENT_DIGEST_MISMATCH, FEATURES_TOO_LARGE.
     """
     started_ns = time.perf_counter_ns()
-    content_sha256: bytes | None = None
     plan: ImagePlan | None = None
     header: ImageHeader | None = None
     opened = OpenedFile()
     if recall is not None and item.size_bytes <= HASHED_AT_ONCE_BYTES:
-        content_sha256 = hashlib.sha256(item.source.data).digest()
+        content_sha256 = content_sha256 or hashlib.sha256(item.source.data).digest()
         plan = recall(content_sha256)
     if plan is None:
         match item.source:
@@ -177,41 +178,36 @@ class ImagePlanner:
         self._element_type = element_type
         self._resources = resources
 
-    async def plan(self, load: Callable[[], ImageItem], recall: Recall | None) -> PlannedImage:
+    async def plan(self, image: ImageItem | Callable[[], ImageItem], recall: Recall | None) -> PlannedImage:
         """Plan from the header, before any pixel is decoded. Raises `ItemFault`.
 
-        `load` fetches the image, in the same thread.
+        `image` may be what fetches it, in a worker. Where it is here and small, the event loop tells a plan that is
+        remembered: a turn of a thread and back takes ten times as long as to hash it.
         """
+        content_sha256: bytes | None = None
+        if isinstance(image, ImageItem) and recall is not None and image.size_bytes <= HASHED_BY_LOOP_BYTES:
+            started_ns = time.perf_counter_ns()
+            content_sha256 = hashlib.sha256(image.source.data).digest()
+            plan = recall(self._key(image, content_sha256))
+            if plan is not None and image.expected_sha256 in (b"", content_sha256):
+                feature_bytes = plan.feature_bytes(self._element_type)
+                planning_ns = time.perf_counter_ns() - started_ns
+                return PlannedImage(image, None, plan, feature_bytes, planning_ns, OpenedFile(), content_sha256)
         limits, max_feature_bytes = self._resources.limits, self._resources.max_feature_bytes
 
-        def plan() -> PlannedImage:
-            item = load()
+        def plan_in_worker() -> PlannedImage:
+            item = image if isinstance(image, ImageItem) else image()
             return plan_item(
                 item,
                 self._config,
                 self._element_type,
                 limits,
                 max_feature_bytes,
-                None if recall is None else lambda content_sha256: recall(self._key(item, content_sha256)),
+                None if recall is None else lambda digest: recall(self._key(item, digest)),
+                content_sha256,
             )
 
-        return await self._resources.workers.plan(plan)
-
-    def recalled(self, item: ImageItem, recall: Recall) -> PlannedImage | None:
-        """The plan of an image that was planned before and is small enough to be told by the event loop, else None.
-
-        A turn of a thread and back takes ten times as long as to hash it.
-        """
-        if item.size_bytes > HASHED_BY_LOOP_BYTES:
-            return None
-        started_ns = time.perf_counter_ns()
-        content_sha256 = hashlib.sha256(item.source.data).digest()
-        plan = recall(self._key(item, content_sha256))
-        if plan is None or (item.expected_sha256 and item.expected_sha256 != content_sha256):
-            return None
-        feature_bytes = plan.feature_bytes(self._element_type)
-        planning_ns = time.perf_counter_ns() - started_ns
-        return PlannedImage(item, None, plan, feature_bytes, planning_ns, OpenedFile(), content_sha256)
+        return await self._resources.workers.plan(plan_in_worker)
 
     async def key(self, planned: PlannedImage, token: CancelToken) -> tuple[ContentKey, PlannedImage]:
         """What decides the features' bytes, and the image with its digest, so that nobody makes it again."""

@@ -70,14 +70,12 @@ class ImageEngine(Protocol):
 
     device: str
 
-    async def plan(self, load: Callable[[], ImageItem], recall: Recall | None) -> PlannedImage:
-        """Plan from the header of what `load` fetches, before any pixel is decoded. Raises `ItemFault`.
+    async def plan(self, image: ImageItem | Callable[[], ImageItem], recall: Recall | None) -> PlannedImage:
+        """Plan from the header, before any pixel is decoded. Raises `ItemFault`.
 
-        `recall` is asked in a worker for the plan of content that was planned before.
+        `image` may be what fetches it, in a worker. `recall` is asked for the plan of content that was planned before,
+        by any thread.
         """
-
-    def recalled(self, item: ImageItem, recall: Recall) -> PlannedImage | None:
-        """The plan of an image that was planned before and is small enough to be told by the event loop, else None."""
 
     async def key(self, planned: PlannedImage, token: CancelToken) -> tuple[ContentKey, PlannedImage]:
         """What decides the features' bytes, and the image with its digest, so that nobody makes it again."""
@@ -108,16 +106,12 @@ class ImageWork:
 
     async def plan(self) -> ImagePlan:
         recall = None if self._cache is None else self._cache.plan_of
-        self._planned = None if recall is None else self._recalled(recall)
-        if self._planned is None:
-            self._planned = await self._engine.plan(self._load, recall)
+        self._planned = await self._engine.plan(self._image, recall)
         return self._planned.plan
 
-    def _recalled(self, recall: Recall) -> PlannedImage | None:
-        return self._engine.recalled(self._item, recall)
-
-    def _load(self) -> ImageItem:
-        """The image with its bytes. Runs in a worker. Raises `ItemFault`."""
+    @property
+    def _image(self) -> ImageItem | Callable[[], ImageItem]:
+        """The image with its bytes, or what fetches it."""
         return self._item
 
     async def features(self, token: CancelToken, place: Place, charge: Callable[[], None]) -> Features:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 from monopath_server.faults import ConfigViolation
 from monopath_server.processors.arithmetic import PixelArithmetic
-from monopath_server.processors.backends import backend_arithmetic
-from monopath_server.processors.canonical import channel_form
-from monopath_server.processors.family import CanonicalForm, ProcessorConfig
-from monopath_server.processors.ranges import ChannelValues, outside, wrong_constants, wrong_kernel
-from monopath_server.processors.types import AlphaPolicy, OrientationPolicy, ResampleKernel, RowLayout
+from monopath_server.processors.backends import BackendConfig
+from monopath_server.processors.family import CanonicalForm
+from monopath_server.processors.ranges import outside, wrong_constants
+from monopath_server.processors.types import RowLayout
 
 __all__ = ["WindowedConfig"]
 
@@ -23,13 +21,11 @@ MAX_MERGE_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowedConfig(ProcessorConfig):
+class WindowedConfig(BackendConfig):
     """RGB first, then one resize; rows of patches grouped by the windows that become tokens, each frame repeated.
 
     Names are those of `preprocessor_config.json`.
     """
-
-    kernels: ClassVar[tuple[ResampleKernel, ...]] = tuple(ResampleKernel)
 
     patch_size: int
     """Side of a patch in pixels."""
@@ -37,22 +33,11 @@ class WindowedConfig(ProcessorConfig):
     """Frames of a row of features; a still image is repeated so often."""
     merge_size: int
     """Side of the window of patches that becomes one token, in patches."""
-    image_mean: ChannelValues
-    image_std: ChannelValues
-    resample_kernel: ResampleKernel = ResampleKernel.ATEN_U8
-    """With ATEN_U8 goes the normalisation of the torchvision backend, with the others that of the PIL backend."""
-    alpha: AlphaPolicy = AlphaPolicy.DROP
-    orientation: OrientationPolicy = OrientationPolicy.KEEP
 
     @functools.cached_property
     def arithmetic(self) -> PixelArithmetic:
-        return backend_arithmetic(
-            RowLayout(self.patch_size, self.patch_size, self.merge_size, self.temporal_patch_size),
-            image_mean=self.image_mean,
-            image_std=self.image_std,
-            resample_kernel=self.resample_kernel,
-            alpha=self.alpha,
-            orientation=self.orientation,
+        return self._backend_arithmetic(
+            RowLayout(self.patch_size, self.patch_size, self.merge_size, self.temporal_patch_size)
         )
 
     def violations(self) -> tuple[ConfigViolation, ...]:
@@ -63,11 +48,7 @@ class WindowedConfig(ProcessorConfig):
             "patch_size": self.patch_size,
             "temporal_patch_size": self.temporal_patch_size,
             "merge_size": self.merge_size,
-            "image_mean": channel_form(self.image_mean),
-            "image_std": channel_form(self.image_std),
-            "resample_kernel": self.resample_kernel.value,
-            "alpha": self.alpha.value,
-            "orientation": self.orientation.value,
+            **self._backend_form(),
             **self._own_form(),
         }
 
@@ -76,8 +57,6 @@ class WindowedConfig(ProcessorConfig):
         yield from outside("temporal_patch_size", self.temporal_patch_size, 1, MAX_TEMPORAL_PATCH_SIZE)
         yield from outside("merge_size", self.merge_size, 1, MAX_MERGE_SIZE)
         yield from wrong_constants(self.image_mean, self.image_std)
-        if self.resample_kernel not in self.kernels:
-            yield wrong_kernel(self.kernels, self.resample_kernel)
 
     def _own_violations(self) -> Iterator[ConfigViolation]:
         """Find what is wrong with the fields of the family alone."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from monopath.token_form import is_token, token_lines
 from monopath_server.security.settings import SecurityError
 from monopath_server.security.watched import WatchedFiles, read_file, warn_of_readers
 
 __all__ = ["Tokens", "bearer_token"]
 
 MIN_TOKEN_CHARACTERS = 16
-_TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 _SCHEME = "bearer "
 
 
@@ -49,13 +48,10 @@ def bearer_token(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
 
 
 def _read(file: Path) -> tuple[bytes, ...]:
-    lines = [line.strip() for line in read_file(file).splitlines()]
     digests = []
-    for number, line in enumerate(lines, start=1):
-        if not line or line.startswith(b"#"):
-            continue
+    for number, line in token_lines(read_file(file)):
         # The text must not show what may be a secret.
-        if not _TOKEN.fullmatch(line) or len(line) < MIN_TOKEN_CHARACTERS:
+        if not is_token(line) or len(line) < MIN_TOKEN_CHARACTERS:
             raise SecurityError(
                 f"Expected a token of at least {MIN_TOKEN_CHARACTERS} letters, digits or -._~+/ in line {number} of "
                 f"{file}, got {len(line)} characters that are none; `openssl rand -hex 32` makes one"

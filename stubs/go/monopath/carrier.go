@@ -27,6 +27,8 @@ func (s *Stream[I]) begin() {
 		return
 	}
 	session := newSession[I](s.adapter.path, s.config)
+	release := func(id int32) { s.release(session, id) }
+	session.release.Store(&release)
 	s.session = session
 	s.writing = true
 	var call grpc.ClientStream
@@ -60,8 +62,10 @@ func (s *Stream[I]) read(session *session[I]) {
 			s.mutex.Unlock()
 			return
 		}
-		if s.err == nil {
-			s.take(session, received)
+		for _, one := range received {
+			if s.err == nil {
+				s.take(session, one)
+			}
 		}
 		s.mutex.Unlock()
 	}
@@ -87,10 +91,11 @@ func (s *Stream[I]) take(session *session[I], received message) {
 		s.fail(err)
 		return
 	}
-	s.enqueue(events)
+	s.enqueue(session, events)
 	if received.goaway != nil || received.failure != nil {
 		s.halfClose()
 	}
+	s.sendReleases(session)
 	s.changed.Broadcast()
 }
 
@@ -105,15 +110,19 @@ func (s *Stream[I]) takeReady(ready *monopathv1.Ready) error {
 }
 
 // enqueue keeps events for the caller.
-func (s *Stream[I]) enqueue(events []event[I]) {
+func (s *Stream[I]) enqueue(session *session[I], events []event[I]) {
 	for _, one := range events {
-		if s.discarding || one.result == nil && s.config.OnPlan == nil {
-			continue
-		}
-		s.queue = append(s.queue, one)
-		if one.result != nil {
+		switch {
+		case s.discarding:
+			if one.result != nil {
+				session.drop(one.id, one.result.lease)
+			}
+		case one.result != nil:
+			s.queue = append(s.queue, one)
 			s.waitingCount++
-			s.waitingBytes += uint64(len(one.result.Features))
+			s.waitingBytes += one.result.featureBytes()
+		case s.config.OnPlan != nil:
+			s.queue = append(s.queue, one)
 		}
 	}
 	s.changed.Broadcast()
@@ -122,6 +131,7 @@ func (s *Stream[I]) enqueue(events []event[I]) {
 // endSession takes the end of a stream of the server's: io.EOF for the status OK.
 func (s *Stream[I]) endSession(session *session[I], err error) {
 	session.ended = true
+	session.dropMemory()
 	switch {
 	case s.err != nil:
 	case err != io.EOF:
@@ -156,6 +166,46 @@ func (s *Stream[I]) addSummary(done *monopathv1.Summary) {
 	s.summary.ReceivedBytes += done.GetReceivedBytes()
 	s.summary.SentBytes += done.GetSentBytes()
 	s.summary.FallbackCount += done.GetFallbackCount()
+}
+
+// release has the server told that an item's memory is not read any more. It does not wait for that. Where the stream of
+// the server's is over, or half-closed, it is that end which gives the memory back. Called without the mutex held.
+func (s *Stream[I]) release(session *session[I], id int32) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	session.releases = append(session.releases, id)
+	s.sendReleases(session)
+}
+
+// sendReleases sends what is to be released, in a goroutine of its own: the reading one calls it. Where somebody writes,
+// that one sends it.
+func (s *Stream[I]) sendReleases(session *session[I]) {
+	if len(session.releases) == 0 || s.writing || session.halfClosed || session.ended || s.err != nil {
+		return
+	}
+	s.writing = true
+	go func() {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.endWriting(session)
+	}()
+}
+
+// endWriting gives the turn to write to a call back, behind releases that came meanwhile.
+func (s *Stream[I]) endWriting(session *session[I]) {
+	for len(session.releases) > 0 && !session.ended && session.failure == nil && s.err == nil {
+		ids := session.releases
+		session.releases = nil
+		s.unlocked(func() {
+			for _, id := range ids {
+				// Its error is that of a call that has ended, which the reading goroutine sees as well.
+				_ = session.call.SendMsg(s.adapter.release(id))
+			}
+		})
+	}
+	s.writing = false
+	s.closeCall(session)
+	s.changed.Broadcast()
 }
 
 // halfClose half-closes the stream of the server's, as soon as nobody writes to it. It does not wait for that: the

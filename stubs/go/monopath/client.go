@@ -22,12 +22,12 @@ func NewClient(connection grpc.ClientConnInterface) *Client {
 
 // Dial returns a client over a connection of its own, which Close closes. Nothing is sent yet.
 //
-// Without options the connection is neither encrypted nor authenticated, as the server itself is: beyond one host, put
-// a proxy in front and say grpc.WithTransportCredentials.
+// Without options the connection is neither encrypted nor authenticated, as a server is by default. Beyond one host, say
+// grpc.WithTransportCredentials; WithToken and WithTokenFile are for servers that ask for a token.
 func Dial(address string, options ...grpc.DialOption) (*Client, error) {
-	if len(options) == 0 {
-		// Deprecated in new releases of gRPC, but the only name for it that 1.33 has too; kept throughout 1.x.
-		options = []grpc.DialOption{grpc.WithInsecure()}
+	options, err := dialOptions(address, options)
+	if err != nil {
+		return nil, err
 	}
 	connection, err := grpc.Dial(address, options...)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	AsSent      = monopathv1.ResultOrder_RESULT_ORDER_AS_SENT
 )
 
-// A Config says what a stream makes of its items. Features travel inline, in messages.
+// A Config says what a stream makes of its items.
 type Config struct {
 	// Processor is the processor; see Preset and Checkpoint. Required.
 	Processor *monopathv1.ProcessorConfig
@@ -32,7 +32,11 @@ type Config struct {
 	DeviceUUID string
 	// BypassCache has every item's features made anew.
 	BypassCache bool
-	// ChunkBytes is how many bytes of features come in a message. Zero: the server's setting.
+	// SharedMemory has features and large items travel in memory that this process shares with a server of its host; see
+	// Result.View and Result.Release. Where there is none left, one item or another travels in messages after all. Nil:
+	// all travel in messages.
+	SharedMemory *SharedMemory
+	// ChunkBytes is how many bytes of features come in a message, without SharedMemory. Zero: the server's setting.
 	ChunkBytes uint32
 	// MaxUnfinishedItems bounds the items in flight. Zero: as many as the server takes.
 	MaxUnfinishedItems int
@@ -62,14 +66,22 @@ func (c Config) order() monopathv1.ResultOrder {
 }
 
 func (c Config) output() *monopathv1.OutputConfig {
+	output := &monopathv1.OutputConfig{
+		DataType:       c.DataType,
+		Order:          c.order(),
+		BypassCache:    c.BypassCache,
+		GroupResponses: true,
+	}
+	if c.SharedMemory != nil {
+		output.Transport = &monopathv1.OutputConfig_SharedMemory{
+			SharedMemory: &monopathv1.SharedMemoryTransport{Probe: c.SharedMemory.probe},
+		}
+		return output
+	}
 	inline := &monopathv1.InlineTransport{}
 	if c.ChunkBytes != 0 {
 		inline.ChunkBytes = proto.Uint32(c.ChunkBytes)
 	}
-	return &monopathv1.OutputConfig{
-		DataType:    c.DataType,
-		Order:       c.order(),
-		BypassCache: c.BypassCache,
-		Transport:   &monopathv1.OutputConfig_Inline{Inline: inline},
-	}
+	output.Transport = &monopathv1.OutputConfig_Inline{Inline: inline}
+	return output
 }

@@ -17,5 +17,8 @@
 // A bad image is a value, Result.Err, and neither its stream nor its neighbours notice. A stream that is refused or
 // broken ends with a *StreamError.
 //
+// With a Config's SharedMemory, features stay where the server of the same host wrote them: Result.View lends them, and
+// Result.Release gives them back.
+//
 // The messages themselves are in package monopathv1, whose comments are the contract.
 package monopath

@@ -67,7 +67,7 @@ func (e *StreamError) Error() string {
 	return text.String()
 }
 
-// Unwrap returns the error of the caller's context, where that is what ended the stream, else nil.
+// Unwrap returns the error of the caller's context or of the system, where that is what ended the stream, else nil.
 func (e *StreamError) Unwrap() error {
 	return e.cause
 }

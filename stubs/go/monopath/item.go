@@ -82,12 +82,27 @@ const (
 
 // An outgoing is an item that is ready to be sent, whatever its path.
 type outgoing struct {
-	label        string
-	payloadBytes uint64
-	// No request of the item is larger than this many bytes.
-	largestRequestBytes func(limits *monopathv1.StreamLimits) uint64
-	// requests hands the item's requests to send, in order, and stops at its first error.
-	requests func(id int32, ready *monopathv1.Ready, send func(proto.Message) error) error
+	label   string
+	payload []byte
+	// The payload, where it travels in shared memory.
+	upload *upload
+	// textBytes is how many bytes the item's texts have.
+	textBytes uint64
+	// largestInlineRequestBytes bounds the item's requests, where its payload travels in them.
+	largestInlineRequestBytes func(limits *monopathv1.StreamLimits) uint64
+	// requests hands the item's requests to send, in order, and stops at its first error. The handle is that of the
+	// payload; nil where it travels in requests.
+	requests func(
+		id int32, ready *monopathv1.Ready, handle *monopathv1.SharedMemoryHandle, send func(proto.Message) error,
+	) error
+}
+
+// largestRequestBytes bounds the item's requests.
+func (o outgoing) largestRequestBytes(limits *monopathv1.StreamLimits) uint64 {
+	if o.upload != nil {
+		return o.textBytes + handleBytes + requestEnvelopeBytes
+	}
+	return o.largestInlineRequestBytes(limits)
 }
 
 // prepareImage makes an image ready; request wraps the fields that both deferred paths have.
@@ -100,25 +115,32 @@ func prepareImage[P DeferredCPUPath | DeferredCUDAPath](
 	if err := checkTexts(image.Label, image.Traceparent); err != nil {
 		return outgoing{}, err
 	}
-	source := imageSource(image.Encoded, image.Pixels)
 	payload := image.Encoded
 	if image.Pixels != nil {
 		payload = image.Pixels.Data
 	}
-	largest := uint64(len(payload) + len(image.Label) + len(image.Traceparent) + requestEnvelopeBytes)
+	texts := uint64(len(image.Label) + len(image.Traceparent))
+	largest := uint64(len(payload)) + texts + requestEnvelopeBytes
 	return outgoing{
-		label:               image.Label,
-		payloadBytes:        uint64(len(payload)),
-		largestRequestBytes: func(*monopathv1.StreamLimits) uint64 { return largest },
-		requests: func(id int32, _ *monopathv1.Ready, send func(proto.Message) error) error {
-			return send(request(id, source))
+		label:                     image.Label,
+		payload:                   payload,
+		textBytes:                 texts,
+		largestInlineRequestBytes: func(*monopathv1.StreamLimits) uint64 { return largest },
+		requests: func(
+			id int32, _ *monopathv1.Ready, handle *monopathv1.SharedMemoryHandle, send func(proto.Message) error,
+		) error {
+			return send(request(id, imageSource(image.Encoded, image.Pixels, handle)))
 		},
 	}, nil
 }
 
-func imageSource(encoded []byte, pixels *Pixels) *monopathv1.ImageSource {
+// imageSource returns an image as it is sent: with its bytes, or with the handle that leads to them.
+func imageSource(encoded []byte, pixels *Pixels, handle *monopathv1.SharedMemoryHandle) *monopathv1.ImageSource {
 	if pixels == nil {
 		image := &monopathv1.EncodedImage{Location: &monopathv1.EncodedImage_Data{Data: encoded}}
+		if handle != nil {
+			image.Location = &monopathv1.EncodedImage_SharedMemory{SharedMemory: handle}
+		}
 		return &monopathv1.ImageSource{Content: &monopathv1.ImageSource_Encoded{Encoded: image}}
 	}
 	raw := &monopathv1.RawPixels{
@@ -127,11 +149,14 @@ func imageSource(encoded []byte, pixels *Pixels) *monopathv1.ImageSource {
 		Format:   pixels.Format,
 		Location: &monopathv1.RawPixels_Data{Data: pixels.Data},
 	}
+	if handle != nil {
+		raw.Location = &monopathv1.RawPixels_SharedMemory{SharedMemory: handle}
+	}
 	return &monopathv1.ImageSource{Content: &monopathv1.ImageSource_Pixels{Pixels: raw}}
 }
 
 func prepareFeatures(features LocalFeatures) (outgoing, error) {
-	if len(features.Data) > math.MaxUint32 {
+	if uint64(len(features.Data)) > math.MaxUint32 {
 		return outgoing{}, fmt.Errorf("monopath: expected features of less than 4 GiB, got %d bytes", len(features.Data))
 	}
 	if err := checkTexts(features.Label, features.Traceparent); err != nil {
@@ -139,9 +164,10 @@ func prepareFeatures(features LocalFeatures) (outgoing, error) {
 	}
 	texts := uint64(len(features.Label) + len(features.Traceparent))
 	return outgoing{
-		label:        features.Label,
-		payloadBytes: uint64(len(features.Data)),
-		largestRequestBytes: func(limits *monopathv1.StreamLimits) uint64 {
+		label:     features.Label,
+		payload:   features.Data,
+		textBytes: texts,
+		largestInlineRequestBytes: func(limits *monopathv1.StreamLimits) uint64 {
 			largest := uint64(len(features.Data))
 			if chunk := uint64(chunkBytes(limits)); largest > chunk {
 				largest = chunk
@@ -151,11 +177,17 @@ func prepareFeatures(features LocalFeatures) (outgoing, error) {
 			}
 			return largest + requestEnvelopeBytes
 		},
-		requests: func(id int32, ready *monopathv1.Ready, send func(proto.Message) error) error {
+		requests: func(
+			id int32, ready *monopathv1.Ready, handle *monopathv1.SharedMemoryHandle, send func(proto.Message) error,
+		) error {
 			item := localItem(id, features, ready)
 			announcement := &monopathv1.StreamLocalRequest_Item{Item: item}
 			if err := send(&monopathv1.StreamLocalRequest{Payload: announcement}); err != nil {
 				return err
+			}
+			if handle != nil {
+				location := &monopathv1.LocalItemFeatures_SharedMemory{SharedMemory: handle}
+				return send(featuresRequest(&monopathv1.LocalItemFeatures{Id: id, Location: location}))
 			}
 			step := chunkBytes(ready.GetLimits())
 			for offset := 0; offset < len(features.Data); offset += step {
@@ -163,7 +195,9 @@ func prepareFeatures(features LocalFeatures) (outgoing, error) {
 				if end > len(features.Data) {
 					end = len(features.Data)
 				}
-				if err := send(featuresRequest(id, offset, features.Data[offset:end])); err != nil {
+				chunk := &monopathv1.FeatureChunk{OffsetBytes: uint32(offset), Data: features.Data[offset:end]}
+				location := &monopathv1.LocalItemFeatures_Chunk{Chunk: chunk}
+				if err := send(featuresRequest(&monopathv1.LocalItemFeatures{Id: id, Location: location})); err != nil {
 					return err
 				}
 			}
@@ -207,9 +241,7 @@ func localItem(id int32, features LocalFeatures, ready *monopathv1.Ready) *monop
 	}
 }
 
-func featuresRequest(id int32, offset int, data []byte) proto.Message {
-	chunk := &monopathv1.FeatureChunk{OffsetBytes: uint32(offset), Data: data}
-	features := &monopathv1.LocalItemFeatures{Id: id, Location: &monopathv1.LocalItemFeatures_Chunk{Chunk: chunk}}
+func featuresRequest(features *monopathv1.LocalItemFeatures) proto.Message {
 	return &monopathv1.StreamLocalRequest{Payload: &monopathv1.StreamLocalRequest_ItemFeatures{ItemFeatures: features}}
 }
 

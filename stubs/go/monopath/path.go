@@ -16,7 +16,8 @@ type pathAdapter[I Item] struct {
 	config       func(Config) proto.Message
 	prepare      func(I) (outgoing, error)
 	cancellation func(id int32) proto.Message
-	receive      func(grpc.ClientStream) (message, error)
+	release      func(id int32) proto.Message
+	receive      func(grpc.ClientStream) ([]message, error)
 }
 
 var deferredCPU = pathAdapter[CPUImage]{
@@ -41,13 +42,14 @@ var deferredCPU = pathAdapter[CPUImage]{
 		payload := &monopathv1.StreamDeferredCpuRequest_Cancellation{Cancellation: &monopathv1.Cancellation{Id: id}}
 		return &monopathv1.StreamDeferredCpuRequest{Payload: payload}
 	},
-	receive: func(stream grpc.ClientStream) (message, error) {
-		response := new(monopathv1.StreamDeferredCpuResponse)
-		if err := stream.RecvMsg(response); err != nil {
-			return message{}, err
-		}
-		return readResponse[*monopathv1.DeferredCpuFeatures, *monopathv1.DeferredCpuCompletion](response), nil
+	release: func(id int32) proto.Message {
+		payload := &monopathv1.StreamDeferredCpuRequest_Release{Release: &monopathv1.Release{Id: id}}
+		return &monopathv1.StreamDeferredCpuRequest{Payload: payload}
 	},
+	receive: receiveMessages[
+		*monopathv1.DeferredCpuFeatures, *monopathv1.DeferredCpuCompletion,
+		*monopathv1.StreamDeferredCpuResponseGroup, monopathv1.StreamDeferredCpuResponse,
+	],
 }
 
 var deferredCUDA = pathAdapter[CUDAImage]{
@@ -74,13 +76,14 @@ var deferredCUDA = pathAdapter[CUDAImage]{
 		payload := &monopathv1.StreamDeferredCudaRequest_Cancellation{Cancellation: &monopathv1.Cancellation{Id: id}}
 		return &monopathv1.StreamDeferredCudaRequest{Payload: payload}
 	},
-	receive: func(stream grpc.ClientStream) (message, error) {
-		response := new(monopathv1.StreamDeferredCudaResponse)
-		if err := stream.RecvMsg(response); err != nil {
-			return message{}, err
-		}
-		return readResponse[*monopathv1.DeferredCudaFeatures, *monopathv1.DeferredCudaCompletion](response), nil
+	release: func(id int32) proto.Message {
+		payload := &monopathv1.StreamDeferredCudaRequest_Release{Release: &monopathv1.Release{Id: id}}
+		return &monopathv1.StreamDeferredCudaRequest{Payload: payload}
 	},
+	receive: receiveMessages[
+		*monopathv1.DeferredCudaFeatures, *monopathv1.DeferredCudaCompletion,
+		*monopathv1.StreamDeferredCudaResponseGroup, monopathv1.StreamDeferredCudaResponse,
+	],
 }
 
 var local = pathAdapter[LocalFeatures]{
@@ -97,72 +100,12 @@ var local = pathAdapter[LocalFeatures]{
 		payload := &monopathv1.StreamLocalRequest_Cancellation{Cancellation: &monopathv1.Cancellation{Id: id}}
 		return &monopathv1.StreamLocalRequest{Payload: payload}
 	},
-	receive: func(stream grpc.ClientStream) (message, error) {
-		response := new(monopathv1.StreamLocalResponse)
-		if err := stream.RecvMsg(response); err != nil {
-			return message{}, err
-		}
-		return readResponse[*monopathv1.LocalFeatures, *monopathv1.LocalCompletion](response), nil
+	release: func(id int32) proto.Message {
+		payload := &monopathv1.StreamLocalRequest_Release{Release: &monopathv1.Release{Id: id}}
+		return &monopathv1.StreamLocalRequest{Payload: payload}
 	},
-}
-
-// A message is what a server says, the same for all paths. At most one of its fields is set; none is, where the
-// response is one that this release does not know, which is to be skipped.
-type message struct {
-	ready      *monopathv1.Ready
-	plan       *monopathv1.ItemPlan
-	features   featuresMessage
-	completion completionMessage
-	itemError  *monopathv1.ItemError
-	summary    *monopathv1.Summary
-	goaway     *monopathv1.Goaway
-	failure    *monopathv1.StreamFailure
-}
-
-type featuresMessage interface {
-	GetId() int32
-	GetChunk() *monopathv1.FeatureChunk
-}
-
-type completionMessage interface {
-	GetId() int32
-	GetProvenance() *monopathv1.Provenance
-	GetTimings() *monopathv1.ItemTimings
-}
-
-// readResponse reads a response of any path. F and C are its own messages for features and completion.
-func readResponse[F interface {
-	comparable
-	featuresMessage
-}, C interface {
-	comparable
-	completionMessage
-}](response interface {
-	GetReady() *monopathv1.Ready
-	GetPlan() *monopathv1.ItemPlan
-	GetFeatures() F
-	GetCompletion() C
-	GetError() *monopathv1.ItemError
-	GetSummary() *monopathv1.Summary
-	GetGoaway() *monopathv1.Goaway
-	GetFailure() *monopathv1.StreamFailure
-}) message {
-	read := message{
-		ready:     response.GetReady(),
-		plan:      response.GetPlan(),
-		itemError: response.GetError(),
-		summary:   response.GetSummary(),
-		goaway:    response.GetGoaway(),
-		failure:   response.GetFailure(),
-	}
-	// A nil pointer in an interface would not be nil.
-	var noFeatures F
-	if features := response.GetFeatures(); features != noFeatures {
-		read.features = features
-	}
-	var noCompletion C
-	if completion := response.GetCompletion(); completion != noCompletion {
-		read.completion = completion
-	}
-	return read
+	receive: receiveMessages[
+		*monopathv1.LocalFeatures, *monopathv1.LocalCompletion,
+		*monopathv1.StreamLocalResponseGroup, monopathv1.StreamLocalResponse,
+	],
 }

@@ -39,9 +39,10 @@ func monopathProgram(t *testing.T) string {
 }
 
 // startReal runs a server for as long as the test takes, and returns its address.
-func startReal(t *testing.T, program string) string {
+func startReal(t *testing.T, program string, options ...string) string {
 	t.Helper()
-	server := exec.Command(program, "serve", "--address", "127.0.0.1:0", "--cuda", "off", "--workers", "1")
+	arguments := []string{"serve", "--address", "127.0.0.1:0", "--cuda", "off", "--workers", "1"}
+	server := exec.Command(program, append(arguments, options...)...)
 	server.Stderr = os.Stderr
 	output, err := server.StdoutPipe()
 	if err != nil {

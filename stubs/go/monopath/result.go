@@ -20,7 +20,8 @@ type Result[I Item] struct {
 	Err *ItemError
 	// Plan is geometry, token count and tensor of the item; see PatchGrid. Nil where an error came before it.
 	Plan *monopathv1.ImagePlan
-	// Features is the tensor that Plan.Features describes: little-endian, row-major.
+	// Features is the tensor that Plan.Features describes: little-endian, row-major. Nil where it lies in shared memory;
+	// View and Bytes give it in any case.
 	Features []byte
 	// Provenance tells from what and by what the features were made.
 	Provenance *monopathv1.Provenance
@@ -28,6 +29,62 @@ type Result[I Item] struct {
 	Timings *monopathv1.ItemTimings
 	// Cache tells whether the features were made for this item. Unspecified for LocalFeatures.
 	Cache monopathv1.CacheOutcome
+
+	// Features in shared memory.
+	lease *lease
+}
+
+// View calls read with the tensor where it lies, without a copy. The slice is good until read returns; what is written
+// to it stays this process's own.
+//
+// The error is what read returned; or Err, where there are no features; or ErrReleased, behind Release.
+func (r Result[I]) View(read func(features []byte) error) error {
+	switch {
+	case r.Err != nil:
+		return r.Err
+	case r.lease != nil:
+		return r.lease.view(read)
+	default:
+		return read(r.Features)
+	}
+}
+
+// Bytes returns the tensor in memory of this process's own: Features, or a copy from shared memory. The error is that of
+// View.
+func (r Result[I]) Bytes() ([]byte, error) {
+	if r.lease == nil && r.Err == nil {
+		return r.Features, nil
+	}
+	var copied []byte
+	err := r.View(func(features []byte) error {
+		copied = append([]byte(nil), features...)
+		return nil
+	})
+	return copied, err
+}
+
+// InSharedMemory says that the features lie in memory of the server's, which Release gives back.
+func (r Result[I]) InSharedMemory() bool {
+	return r.lease != nil
+}
+
+// Release gives features in shared memory back to the server, of this result and of its copies: as soon as no View reads
+// them. It waits for nothing. Harmless when repeated, and for other results.
+//
+// Features that were not released lie in memory that the server cannot use for other items, until the stream ends or the
+// server's lease timeout is over. They stay readable behind both.
+func (r Result[I]) Release() {
+	if r.lease != nil {
+		r.lease.release()
+	}
+}
+
+// featureBytes is the size of the features, wherever they lie.
+func (r Result[I]) featureBytes() uint64 {
+	if r.Err != nil {
+		return 0
+	}
+	return uint64(r.Plan.GetFeatures().GetSizeBytes())
 }
 
 // PatchGrid returns the plan's patch grid. It is nil for a family whose rows of features are no patches of a grid:
@@ -42,25 +99,31 @@ func PatchGrid(plan *monopathv1.ImagePlan) *monopathv1.GridThw {
 // Float32s returns the features as numbers. UINT8 features are the pixel values, before normalisation. It returns an
 // error where there are no features.
 func (r Result[I]) Float32s() ([]float32, error) {
-	if r.Err != nil {
-		return nil, r.Err
-	}
-	values := make([]float32, 0, len(r.Features))
-	switch dataType := r.Plan.GetFeatures().GetDataType(); dataType {
+	var values []float32
+	err := r.View(func(features []byte) (err error) {
+		values, err = float32sOf(features, r.Plan.GetFeatures().GetDataType())
+		return err
+	})
+	return values, err
+}
+
+func float32sOf(features []byte, dataType monopathv1.DataType) ([]float32, error) {
+	values := make([]float32, 0, len(features))
+	switch dataType {
 	case UInt8:
-		for _, value := range r.Features {
+		for _, value := range features {
 			values = append(values, float32(value))
 		}
 	case Float32:
-		for rest := r.Features; len(rest) > 0; rest = rest[4:] {
+		for rest := features; len(rest) > 0; rest = rest[4:] {
 			values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(rest)))
 		}
 	case BFloat16:
-		for rest := r.Features; len(rest) > 0; rest = rest[2:] {
+		for rest := features; len(rest) > 0; rest = rest[2:] {
 			values = append(values, BFloat16ToFloat32(binary.LittleEndian.Uint16(rest)))
 		}
 	case Float16:
-		for rest := r.Features; len(rest) > 0; rest = rest[2:] {
+		for rest := features; len(rest) > 0; rest = rest[2:] {
 			values = append(values, Float16ToFloat32(binary.LittleEndian.Uint16(rest)))
 		}
 	default:

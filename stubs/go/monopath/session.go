@@ -3,6 +3,7 @@ package monopath
 import (
 	"bytes"
 	"fmt"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -10,7 +11,8 @@ import (
 )
 
 // A session is the state of one stream of the server's, from its config to its summary: what may be sent, and whether
-// what was received keeps to the grammar. It does no I/O, and its Stream's mutex guards it.
+// what was received keeps to the grammar. It does no I/O but to look where the server's memory is, and its Stream's mutex
+// guards it.
 type session[I Item] struct {
 	path   monopathv1.PreprocessingPath
 	config Config
@@ -27,6 +29,14 @@ type session[I Item] struct {
 	unfinishedBytes uint64
 	acceptedCount   uint32
 
+	// The server's segments, where they carry the features.
+	mappings *segmentMappings
+	// Items whose memory was released here; the server has still to be told. release does that for one item, and is
+	// called without the mutex held. It is there as long as the stream of the server's: results that are garbage are
+	// found only where nothing leads from them to the queue that they are in.
+	releases []int32
+	release  atomic.Pointer[func(id int32)]
+
 	wantsHalfClose, halfClosed bool
 	// The call has ended.
 	ended bool
@@ -40,6 +50,10 @@ type unfinishedItem struct {
 	// The features, as far as they came; as long as the plan says from the first chunk on.
 	features    []byte
 	filledBytes uint64
+	// The features, where they came by handle.
+	lease *lease
+	// The item's own bytes, where they were sent by handle.
+	upload *upload
 	// Why the item was not sent at all. It waits for its turn, where items end in the order they were sent.
 	refusal *ItemError
 }
@@ -78,15 +92,16 @@ func (s *session[I]) hasRoom(item outgoing) bool {
 	if len(s.unfinished) == 0 || s.isTooLarge(item) {
 		return true
 	}
-	fits := s.unfinishedBytes+item.payloadBytes <= s.ready.GetLimits().GetMaxUnfinishedBytes()
+	fits := s.unfinishedBytes+uint64(len(item.payload)) <= s.ready.GetLimits().GetMaxUnfinishedBytes()
 	return len(s.unfinished) < s.maxItems() && fits
 }
 
 // begin takes an item. It returns false for one that is not to be sent: a request that the server cannot take would end
 // the whole stream, so the item ends with an error instead.
 func (s *session[I]) begin(id int32, item outgoing) ([]event[I], bool) {
-	begun := &unfinishedItem{label: item.label, payloadBytes: item.payloadBytes}
+	begun := &unfinishedItem{label: item.label, payloadBytes: uint64(len(item.payload)), upload: item.upload}
 	if s.isTooLarge(item) {
+		begun.upload.end()
 		begun.payloadBytes = 0
 		begun.refusal = &ItemError{
 			ID: id, Label: item.label, Reason: monopathv1.ItemErrorReason_ITEM_ERROR_REASON_IMAGE_BYTES_EXCEEDED,
@@ -119,11 +134,14 @@ func (s *session[I]) awaitsEnd(id int32) bool {
 	return item != nil && item.refusal == nil
 }
 
-// receive takes one message of the server, and returns what it tells of items. The error is of kind ErrProtocol.
+// receive takes one message of the server, and returns what it tells of items. The error is what the stream is to end
+// with.
 func (s *session[I]) receive(received message) ([]event[I], error) {
 	switch {
 	case received == message{}:
 		return nil, nil
+	case received.nestedGroup:
+		return nil, protocolError("expected a group of responses, got one with a group in it")
 	case s.summary != nil:
 		return nil, protocolError("expected nothing after the summary, got another message")
 	case received.goaway != nil:
@@ -163,6 +181,12 @@ func (s *session[I]) receiveReady(ready *monopathv1.Ready) error {
 	}
 	if ready.GetPath() != s.path {
 		return protocolError("expected a stream of %v, got %v", s.path, ready.GetPath())
+	}
+	if memory := s.config.SharedMemory; memory != nil {
+		if err := memory.checkOffer(ready.GetSharedMemory()); err != nil {
+			return err
+		}
+		s.mappings = &segmentMappings{directory: memory.directory}
 	}
 	s.ready = ready
 	return nil
@@ -215,11 +239,17 @@ func (s *session[I]) receiveFeatures(features featuresMessage) error {
 	if !s.awaitsEnd(id) || item.plan == nil {
 		return protocolError("expected features of an item with a plan and without an end, got some of item %d", id)
 	}
+	if handle := features.GetSharedMemory(); handle != nil && s.mappings != nil {
+		return s.receiveHandle(id, item, handle)
+	}
 	chunk := features.GetChunk()
 	if chunk == nil {
 		return protocolError("expected features of item %d in the message, got them elsewhere", id)
 	}
-	size := uint64(item.plan.GetFeatures().GetSizeBytes())
+	if item.lease != nil {
+		return protocolError("expected no chunk of item %d, whose features came by handle, got one", id)
+	}
+	size := item.featureBytes()
 	if uint64(chunk.GetOffsetBytes()) != item.filledBytes || item.filledBytes+uint64(len(chunk.GetData())) > size {
 		return protocolError("expected a chunk of item %d at %d of %d bytes, got %d bytes at %d",
 			id, item.filledBytes, size, len(chunk.GetData()), chunk.GetOffsetBytes())
@@ -232,13 +262,29 @@ func (s *session[I]) receiveFeatures(features featuresMessage) error {
 	return nil
 }
 
+func (s *session[I]) receiveHandle(id int32, item *unfinishedItem, handle *monopathv1.SharedMemoryHandle) error {
+	if item.features != nil || item.lease != nil {
+		return protocolError("expected features of item %d in chunks or by one handle, got a handle besides", id)
+	}
+	if size := item.featureBytes(); handle.GetLengthBytes() != size {
+		return protocolError("expected a handle of item %d with %d bytes, got %d", id, size, handle.GetLengthBytes())
+	}
+	taken, err := s.mappings.lease(handle, func() {
+		if release := s.release.Load(); release != nil {
+			(*release)(id)
+		}
+	})
+	item.lease = taken
+	return err
+}
+
 func (s *session[I]) receiveCompletion(completion completionMessage) ([]event[I], error) {
 	id := completion.GetId()
 	item := s.unfinished[id]
 	if !s.awaitsEnd(id) || item.plan == nil {
 		return nil, protocolError("expected the completion of an item with a plan and without an end, got item %d", id)
 	}
-	if size := uint64(item.plan.GetFeatures().GetSizeBytes()); item.filledBytes != size {
+	if size := item.featureBytes(); item.lease == nil && item.filledBytes != size {
 		return nil, protocolError("expected %d bytes of item %d before its completion, got %d", size, id, item.filledBytes)
 	}
 	made := completion.GetProvenance()
@@ -247,7 +293,7 @@ func (s *session[I]) receiveCompletion(completion completionMessage) ([]event[I]
 			id, s.path, made.GetPath(), made.GetConfigSha256())
 	}
 	result := &Result[I]{
-		ID: id, Label: item.label, Plan: item.plan, Features: item.features,
+		ID: id, Label: item.label, Plan: item.plan, Features: item.features, lease: item.lease,
 		Provenance: made, Timings: completion.GetTimings(),
 	}
 	if cached, ok := completion.(interface {
@@ -264,6 +310,7 @@ func (s *session[I]) receiveError(sent *monopathv1.ItemError) ([]event[I], error
 		return nil, protocolError("expected an error of an item without an end, got one of item %d", id)
 	}
 	item := s.unfinished[id]
+	s.drop(id, item.lease)
 	return s.end(&Result[I]{ID: id, Label: item.label, Err: itemErrorOf(sent, item.label), Plan: item.plan})
 }
 
@@ -289,7 +336,9 @@ func (s *session[I]) end(result *Result[I]) ([]event[I], error) {
 		}
 		s.order = s.order[1:]
 	}
-	s.unfinishedBytes -= s.unfinished[result.ID].payloadBytes
+	item := s.unfinished[result.ID]
+	item.upload.end()
+	s.unfinishedBytes -= item.payloadBytes
 	delete(s.unfinished, result.ID)
 	events := []event[I]{{id: result.ID, label: result.Label, result: result}}
 	for len(s.order) > 0 && s.unfinished[s.order[0]].refusal != nil {
@@ -299,6 +348,31 @@ func (s *session[I]) end(result *Result[I]) ([]event[I], error) {
 		delete(s.unfinished, id)
 	}
 	return events, nil
+}
+
+// drop releases features that nobody will take. The lease may be nil.
+func (s *session[I]) drop(id int32, features *lease) {
+	if features != nil && features.close() {
+		s.releases = append(s.releases, id)
+	}
+}
+
+// dropMemory gives up what belongs to items that will have no end, and what was kept for later ones. The stream of the
+// server's is over.
+func (s *session[I]) dropMemory() {
+	s.release.Store(nil)
+	if s.mappings != nil {
+		s.mappings.close()
+	}
+	for id, item := range s.unfinished {
+		item.upload.end()
+		s.drop(id, item.lease)
+	}
+}
+
+// featureBytes is the size of the features of an item that has a plan.
+func (u *unfinishedItem) featureBytes() uint64 {
+	return uint64(u.plan.GetFeatures().GetSizeBytes())
 }
 
 func refused[I Item](id int32, item *unfinishedItem) event[I] {

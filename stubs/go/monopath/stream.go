@@ -2,6 +2,7 @@ package monopath
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -50,6 +51,9 @@ func openStream[I Item](
 ) (*Stream[I], error) {
 	if config.MaxUnfinishedItems < 0 {
 		return nil, fmt.Errorf("monopath: expected MaxUnfinishedItems of at least 0, got %d", config.MaxUnfinishedItems)
+	}
+	if config.SharedMemory != nil && config.SharedMemory.owner.isClosed() {
+		return nil, errors.New("monopath: expected open SharedMemory, got some that was closed")
 	}
 	s := &Stream[I]{stub: stub, adapter: adapter, config: config, nextID: 1}
 	s.ctx, s.cancel = context.WithCancel(ctx)
@@ -138,7 +142,7 @@ func (s *Stream[I]) Finish() (*monopathv1.Summary, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.discarding = true
-	s.queue = nil
+	s.dropQueue()
 	for s.err == nil && !s.finished {
 		s.changed.Wait()
 	}
@@ -152,8 +156,19 @@ func (s *Stream[I]) Close() {
 	if !s.finished {
 		s.fail(ErrClosed)
 	}
-	s.queue = nil
+	s.dropQueue()
 	s.cancel()
+}
+
+// dropQueue drops what the caller did not take. Its memory goes back to the server with the stream's end, which has been
+// asked for.
+func (s *Stream[I]) dropQueue() {
+	for _, one := range s.queue {
+		if one.result != nil && one.result.lease != nil {
+			one.result.lease.close()
+		}
+	}
+	s.queue = nil
 }
 
 // send sends an item. A bounded one also waits for results to be taken.
@@ -175,18 +190,26 @@ func (s *Stream[I]) send(item I, bounded bool) (int32, error) {
 		s.sending = false
 		s.changed.Broadcast()
 	}()
+	if memory := s.config.SharedMemory; memory != nil {
+		s.unlocked(func() { prepared.upload = memory.uploads.put(prepared.payload) })
+	}
 	if err := s.awaitRoom(prepared, bounded); err != nil {
+		prepared.upload.end()
 		return 0, err
 	}
 	id, session := s.nextID, s.session
 	s.nextID++
 	events, sent := session.begin(id, prepared)
-	s.enqueue(events)
+	s.enqueue(session, events)
 	if !sent {
 		return id, nil
 	}
+	var handle *monopathv1.SharedMemoryHandle
+	if prepared.upload != nil {
+		handle = prepared.upload.handle()
+	}
 	err = s.write(session, func(send func(proto.Message) error) error {
-		return prepared.requests(id, session.ready, send)
+		return prepared.requests(id, session.ready, handle, send)
 	})
 	if err == nil {
 		return id, nil
@@ -219,9 +242,11 @@ func (s *Stream[I]) awaitRoom(item outgoing, bounded bool) error {
 			return err
 		}
 		switch {
+		case s.writing:
+			s.changed.Wait()
 		case s.session.ended:
 			s.begin()
-		case s.writing || !s.session.takesItems() || !s.session.hasRoom(item) || bounded && s.isFull():
+		case !s.session.takesItems() || !s.session.hasRoom(item) || bounded && s.isFull():
 			s.changed.Wait()
 		default:
 			return nil
@@ -248,9 +273,7 @@ func (s *Stream[I]) write(session *session[I], requests func(send func(proto.Mes
 			return session.call.SendMsg(request)
 		})
 	})
-	s.writing = false
-	s.closeCall(session)
-	s.changed.Broadcast()
+	s.endWriting(session)
 	return err
 }
 
@@ -278,7 +301,7 @@ func (s *Stream[I]) next(done func() bool) (Result[I], bool, error) {
 				continue
 			}
 			s.waitingCount--
-			s.waitingBytes -= uint64(len(taken.result.Features))
+			s.waitingBytes -= taken.result.featureBytes()
 			s.changed.Broadcast()
 			return *taken.result, true, nil
 		case s.err != nil:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from pathlib import Path
 
-__all__ = ["Token"]
+from monopath.token_form import is_token, token_lines
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+__all__ = ["Token"]
 
 
 class Token:
@@ -17,7 +16,9 @@ class Token:
     def __init__(self, source: str | Path) -> None:
         """Raises ValueError for what is no token, OSError for a file that cannot be read."""
         self._file = source if isinstance(source, Path) else None
-        self._value = _checked(source, "the token") if isinstance(source, str) else _read(source)
+        self._value = (
+            _checked(source.encode("utf-8", "replace"), "the token") if isinstance(source, str) else _read(source)
+        )
 
     def latest(self) -> str:
         """Return the token of now; while its file cannot be read, that of before."""
@@ -28,14 +29,13 @@ class Token:
 
 
 def _read(file: Path) -> str:
-    """Return the first token of a file, of the form that servers read."""
-    lines = (line.strip() for line in file.read_text("utf-8").splitlines())
-    first = next((line for line in lines if line and not line.startswith("#")), "")
+    """Return the first token of a file."""
+    first = next((line for _, line in token_lines(file.read_bytes())), b"")
     return _checked(first, f"the first line of {file}")
 
 
-def _checked(token: str, where: str) -> str:
+def _checked(token: bytes, where: str) -> str:
     # The text must not show what may be a secret.
-    if not _TOKEN.fullmatch(token):
+    if not is_token(token):
         raise ValueError(f"Expected {where} to be letters, digits and -._~+/ only, got something else")
-    return token
+    return token.decode("ascii")

@@ -12,7 +12,7 @@ for await (const line of createInterface({ input: process.stdin, crlfDelay: Infi
     const { address, vector } = JSON.parse(line) as { address: string; vector: Vector };
     let connection = connections.get(address);
     if (connection === undefined) {
-      connection = connectionTo(address, {});
+      connection = connectionTo({ target: address });
       connections.set(address, connection);
     }
     process.stdout.write(`${JSON.stringify(await runVector(vector, connection.transport))}\n`);

@@ -17,15 +17,7 @@ import {
 import type { Size } from "./records.js";
 import { streamErrorOf } from "./status.js";
 import type { FeatureStream } from "./stream.js";
-import { connectionTo } from "./transport.js";
-
-/** Where a client leads to. */
-export interface ClientOptions {
-  /** "host:port", "unix:/path", or the URL of a proxy: "https://host". */
-  readonly target: string;
-  /** Sent with every call, such as for a proxy that wants to know who calls. */
-  readonly headers?: Readonly<Record<string, string>>;
-}
+import { connectionTo, type ClientOptions } from "./transport.js";
 
 /** What a unary call is made with. */
 export interface CallOptions {
@@ -54,9 +46,12 @@ export interface Client {
   close(): void;
 }
 
-/** Makes a client. Nothing is connected yet. Throws TypeError for a target that is none. */
-export function createClient({ target, headers = {} }: ClientOptions): Client {
-  const connection = connectionTo(target, headers);
+/**
+ * Makes a client. Nothing is connected yet. Throws TypeError for options that cannot be, a token in plaintext beyond
+ * this host among them, and what reading the files of `tls` and `token` throws.
+ */
+export function createClient(options: ClientOptions): Client {
+  const connection = connectionTo(options);
   const rpc: Rpc = createConnectClient(PreprocessingService, connection.transport);
   return {
     streamDeferredCpu: (options) => stream(rpc, deferredCpuAdapter, options),

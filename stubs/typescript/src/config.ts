@@ -1,11 +1,12 @@
-import { clone, create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 
+import { familyMessage, sourceHas, type FamilyConfig } from "./families.js";
 import type { FeatureDataType } from "./features.js";
 import {
-  KimiConfigSchema,
   OutputConfigSchema,
   ProcessorConfigSchema,
   ResultOrder,
+  type AlphaPolicy,
   type OrientationPolicy,
   type OutputConfig,
   type ProcessorConfig,
@@ -19,8 +20,8 @@ type OneOf<T> = { [K in keyof T]: Pick<T, K> & { readonly [Other in Exclude<keyo
 export type ProcessorOptions = OneOf<{
   /** A config that the server has under a name: "kimi-k3". */
   readonly preset: string;
-  /** A typed config. */
-  readonly config: MessageInitShape<typeof KimiConfigSchema>;
+  /** A typed config: a family's own, or the message that a server answers with (`Ready.processor`). */
+  readonly config: FamilyConfig | ProcessorConfig;
   /** The text of a `preprocessor_config.json`, as it ships with a checkpoint. */
   readonly checkpointJson: string;
 }> & {
@@ -28,6 +29,8 @@ export type ProcessorOptions = OneOf<{
   readonly resampleKernel?: ResampleKernel;
   /** What to do with an image's EXIF orientation, instead of what the config says. */
   readonly orientationPolicy?: OrientationPolicy;
+  /** What becomes of an alpha channel, instead of what the config says, in families that have the choice. */
+  readonly alphaPolicy?: AlphaPolicy;
 };
 
 /** What a stream is opened with. */
@@ -40,31 +43,48 @@ export type StreamOptions<D extends FeatureDataType = FeatureDataType> = Process
   readonly bypassCache?: boolean;
 };
 
-/** The message that says the processor. Throws TypeError unless it is said in exactly one form. */
+/**
+ * The message that says the processor. Throws TypeError unless it is said in exactly one form, for a typed config that
+ * is none, and for an `alphaPolicy` beside the typed config of a family that has no such choice.
+ */
 export function processorConfig(options: ProcessorOptions): ProcessorConfig {
-  const { preset, config, checkpointJson, resampleKernel, orientationPolicy } = options;
-  const given = Object.entries({ preset, config, checkpointJson }).filter(([, value]) => value !== undefined);
-  if (given.length !== 1) {
-    const names = given.map(([name]) => name).join(" and ");
-    throw new TypeError(`Expected exactly one of preset, config and checkpointJson, got ${names || "none"}`);
+  const { resampleKernel, orientationPolicy, alphaPolicy } = options;
+  const message = givenProcessor(options);
+  const { source } = message;
+  if (source.case === undefined) {
+    throw new TypeError("Expected config to say a processor, got an empty ProcessorConfig");
   }
-  const instead = {
+  if (alphaPolicy !== undefined && !sourceHas(source, "alphaPolicy")) {
+    throw new TypeError(`Expected no alphaPolicy for the family ${source.case}, got ${alphaPolicy}`);
+  }
+  Object.assign(source.value, {
     ...(resampleKernel !== undefined && { resampleKernel }),
     ...(orientationPolicy !== undefined && { orientationPolicy }),
-  };
-  if (preset !== undefined) {
-    return create(ProcessorConfigSchema, { source: { case: "preset", value: { name: preset, ...instead } } });
-  }
-  if (checkpointJson !== undefined) {
-    const value = { preprocessorConfigJson: checkpointJson, ...instead };
-    return create(ProcessorConfigSchema, { source: { case: "checkpoint", value } });
-  }
-  const typed = Object.assign(clone(KimiConfigSchema, create(KimiConfigSchema, config)), instead);
-  return create(ProcessorConfigSchema, { source: { case: "kimi", value: typed } });
+    ...(alphaPolicy !== undefined && { alphaPolicy }),
+  });
+  return message;
 }
 
 /** The message that asks for features inline, in this element type and order. */
 export function outputConfig(options: StreamOptions): OutputConfig {
   const { dataType, order = ResultOrder.AS_SENT, bypassCache = false } = options;
-  return create(OutputConfigSchema, { dataType, order, bypassCache, transport: { case: "inline", value: {} } });
+  const transport = { case: "inline", value: {} } as const;
+  return create(OutputConfigSchema, { dataType, order, bypassCache, groupResponses: true, transport });
+}
+
+function givenProcessor({ preset, config, checkpointJson }: ProcessorOptions): ProcessorConfig {
+  const given = Object.entries({ preset, config, checkpointJson }).filter(([, value]) => value !== undefined);
+  if (given.length !== 1) {
+    const names = given.map(([name]) => name).join(" and ");
+    throw new TypeError(`Expected exactly one of preset, config and checkpointJson, got ${names || "none"}`);
+  }
+  if (config !== undefined) {
+    return familyMessage(config);
+  }
+  return create(ProcessorConfigSchema, {
+    source:
+      preset !== undefined
+        ? { case: "preset", value: { name: preset } }
+        : { case: "checkpoint", value: { preprocessorConfigJson: checkpointJson } },
+  });
 }

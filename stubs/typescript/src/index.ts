@@ -10,7 +10,7 @@
  *
  * @module
  */
-export { createClient, type CallOptions, type Client, type ClientOptions } from "./client.js";
+export { createClient, type CallOptions, type Client } from "./client.js";
 export type { ProcessorOptions, StreamOptions } from "./config.js";
 export {
   ItemError,
@@ -23,6 +23,7 @@ export {
   type StatusCode,
   type StreamReason,
 } from "./errors.js";
+export type { Family, FamilyConfig } from "./families.js";
 export {
   bfloat16ToFloat32,
   float16ToFloat32,
@@ -31,10 +32,12 @@ export {
   type FeatureDataType,
 } from "./features.js";
 export {
+  AlphaPolicy,
+  BackgroundPattern,
   OrientationPolicy,
+  ResampleFilter,
   ResampleKernel,
   ResultOrder,
-  BackgroundPattern,
   TransparentFillStage,
 } from "./gen/monopath/v1/config_pb.js";
 export { CacheOutcome, Route } from "./gen/monopath/v1/event_pb.js";
@@ -56,3 +59,6 @@ export type {
 } from "./records.js";
 export { concatenate, type Completed, type Failed, type FeatureBatch, type PlanEvent, type Result } from "./results.js";
 export type { FeatureStream, MapOptions } from "./stream.js";
+export type { Pem, TlsOptions } from "./tls.js";
+export type { TokenSource } from "./token.js";
+export type { ClientOptions } from "./transport.js";

@@ -1,9 +1,11 @@
 import type { Rpc, PathAdapter } from "./adapters.js";
+import { ProtocolError } from "./errors.js";
 import type { FeatureDataType } from "./features.js";
 import type { OutputConfig, ProcessorConfig } from "./gen/monopath/v1/config_pb.js";
+import { Payloads } from "./groups.js";
 import type { Outgoing } from "./inputs.js";
 import { Outbox } from "./outbox.js";
-import type { Path, RequestByPath, ResponsePayload } from "./paths.js";
+import type { Path, RequestByPath, SinglePayload } from "./paths.js";
 import type { PlanEvent, Result } from "./results.js";
 import { Session } from "./session.js";
 import { streamErrorOf, streamErrorOfFailure } from "./status.js";
@@ -28,7 +30,7 @@ export interface LinkOptions<P extends Path> {
 export class Link<P extends Path, D extends FeatureDataType> {
   readonly session: Session<P, D>;
   readonly #outbox = new Outbox<RequestByPath[P]>();
-  readonly #responses: AsyncIterator<{ payload: ResponsePayload }>;
+  readonly #payloads: Payloads;
   /** Results of items that were never sent. */
   readonly #due: Result<P, D>[] = [];
   #over = false;
@@ -42,7 +44,7 @@ export class Link<P extends Path, D extends FeatureDataType> {
     this.#change = this.#nextChange();
     this.#outbox.push(adapter.configRequest(processor, output));
     const options = { signal, ...(timeoutMs !== undefined && { timeoutMs }) };
-    this.#responses = adapter.call(rpc, this.#outbox, options)[Symbol.asyncIterator]();
+    this.#payloads = new Payloads(adapter.call(rpc, this.#outbox, options));
   }
 
   /** The server takes more items. */
@@ -112,13 +114,13 @@ export class Link<P extends Path, D extends FeatureDataType> {
   /** Reads one message and returns its results, or undefined at the good end. */
   async #read(): Promise<Result<P, D>[] | undefined> {
     try {
-      const response = await this.#next();
-      if (response === undefined) {
+      const payload = await this.#next();
+      if (payload === undefined) {
         this.#checkEnd();
         this.#end();
         return undefined;
       }
-      const results = this.session.receive(response.payload);
+      const results = this.session.receive(payload);
       if ((this.session.goaway || this.session.failure !== undefined) && !this.session.halfClosed) {
         this.halfClose();
       } else if (results.length > 0) {
@@ -143,12 +145,11 @@ export class Link<P extends Path, D extends FeatureDataType> {
     this.#changed();
   }
 
-  async #next(): Promise<{ payload: ResponsePayload } | undefined> {
+  async #next(): Promise<SinglePayload | undefined> {
     try {
-      const result = await this.#responses.next();
-      return result.done === true ? undefined : result.value;
+      return await this.#payloads.next();
     } catch (error) {
-      throw streamErrorOf(error, this.session.failure);
+      throw error instanceof ProtocolError ? error : streamErrorOf(error, this.session.failure);
     }
   }
 

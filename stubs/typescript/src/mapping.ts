@@ -1,3 +1,4 @@
+import { unlessAborted } from "./abort.js";
 import { StreamError, StreamMoved, type StatusCode } from "./errors.js";
 import type { FeatureDataType } from "./features.js";
 import type { Input } from "./inputs.js";
@@ -169,19 +170,4 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
     timer = setTimeout(resolve, Math.min(ms, MAX_TIMER_MS));
   });
   return unlessAborted(slept, signal).finally(() => clearTimeout(timer));
-}
-
-/** The promise, or a rejection with the signal's reason if that is first. */
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  let onAbort: (() => void) | undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal.reason as Error);
-    signal.addEventListener("abort", onAbort);
-  });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener("abort", onAbort!);
-  }
 }

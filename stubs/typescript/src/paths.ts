@@ -31,6 +31,9 @@ export interface ResponseByPath {
 /** The payload of a response of any path: their arms have the same names. */
 export type ResponsePayload = ResponseByPath[Path]["payload"];
 
+/** A payload that is no group of others. */
+export type SinglePayload = Exclude<ResponsePayload, { case: "group" }>;
+
 /** Names a path that came over the wire: its number, as text, where this release does not know it. */
 export function pathName(number: PreprocessingPath): string {
   return PreprocessingPath[number] ?? String(number);

@@ -12,12 +12,12 @@ import {
 } from "./gen/monopath/v1/error_pb.js";
 import type { ItemPlan, Ready as ReadyMessage, Summary } from "./gen/monopath/v1/event_pb.js";
 import type { Outgoing } from "./inputs.js";
-import { pathName, type Path, type ResponsePayload } from "./paths.js";
+import { pathName, type Path, type SinglePayload } from "./paths.js";
 import { imagePlan, itemTimings, provenance, readyOf, type ImagePlan, type Ready } from "./records.js";
 import type { PlanEvent, Result } from "./results.js";
 import { itemErrorOf } from "./status.js";
 
-type Payload<Case> = Extract<ResponsePayload, { case: Case }>["value"];
+type Payload<Case> = Extract<SinglePayload, { case: Case }>["value"];
 
 /** An item that was sent and has no end yet. */
 interface Unfinished<D extends FeatureDataType> {
@@ -97,9 +97,9 @@ export class Session<P extends Path, D extends FeatureDataType> {
   }
 
   /** Takes one message of the server, and returns the results that it brings. */
-  receive(payload: ResponsePayload): Result<P, D>[] {
-    if (payload.case === undefined || payload.case === "group") {
-      return []; // A newer server's, or never asked for; never terminal.
+  receive(payload: SinglePayload): Result<P, D>[] {
+    if (payload.case === undefined) {
+      return []; // A newer server's; never terminal.
     }
     if (this.summary !== undefined) {
       throw new ProtocolError(`Expected nothing after the summary, got ${payload.case}`);

@@ -1,8 +1,14 @@
-import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
+import type { ClientHttp2Session, ClientHttp2Stream, SecureClientSessionOptions } from "node:http2";
 import { connect } from "node:net";
+import { connect as connectTls } from "node:tls";
 
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+
+import { unlessAborted } from "./abort.js";
+import { parseTarget, type Target } from "./target.js";
+import { tlsConnectionOptions, type TlsOptions } from "./tls.js";
+import { tokenReader, type TokenSource } from "./token.js";
 
 /** Chunks are at most 1 MiB; the rest is for large plans. */
 const MAX_RESPONSE_BYTES = 4 << 20;
@@ -19,47 +25,78 @@ export interface Connection {
   close(): void;
 }
 
-/** Throws TypeError for a target that is none. */
-export function connectionTo(target: string, headers: Readonly<Record<string, string>>): Connection {
-  const { baseUrl, socketPath } = parseTarget(target);
+/** Where a client leads to, and how it is let in. */
+export interface ClientOptions {
+  /** "host:port", "unix:/path", or the URL of a proxy: "https://host". */
+  readonly target: string;
+  /** Sent with every call, such as for a proxy that wants to know who calls. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Encrypts the connection. Absent: an "https://" target is encrypted all the same, others are plaintext. */
+  readonly tls?: TlsOptions;
+  /** Sent with every call as `authorization: Bearer TOKEN`; in plaintext to this host only. */
+  readonly token?: TokenSource;
+}
+
+/**
+ * Throws TypeError for what cannot be, a token in plaintext beyond this host among it, and what reading the files of
+ * `tls` and `token` throws.
+ */
+export function connectionTo({ target, headers = {}, tls, token }: ClientOptions): Connection {
+  const parsed = parseTarget(target, tls !== undefined);
+  if (token !== undefined && !parsed.isEncrypted && !parsed.isOnThisHost) {
+    throw new TypeError(
+      `Expected TLS for a token beyond this host, got plaintext to ${target}: give tls, or an "https://" target`,
+    );
+  }
   const sessions = new WideSessions(
-    baseUrl,
+    parsed.baseUrl,
     { pingIntervalMs: PING_INTERVAL_MS, pingTimeoutMs: PING_TIMEOUT_MS },
     {
       settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
-      ...(socketPath !== undefined && { createConnection: () => connect(socketPath) }),
+      ...socketOptions(parsed, tls),
     },
   );
-  const addHeaders: Interceptor = (next) => (request) => {
+  const transport = createGrpcTransport({
+    baseUrl: parsed.baseUrl,
+    sessionManager: sessions,
+    acceptCompression: [], // Images and features do not get smaller.
+    readMaxBytes: MAX_RESPONSE_BYTES,
+    interceptors: [addHeaders(headers), ...(token === undefined ? [] : [addToken(tokenReader(token))])],
+  });
+  return { transport, close: () => sessions.close() };
+}
+
+function socketOptions({ socketPath }: Target, tls: TlsOptions | undefined): SecureClientSessionOptions {
+  const encryption = tls && tlsConnectionOptions(tls);
+  if (socketPath === undefined) {
+    return { ...encryption };
+  }
+  return {
+    createConnection: () =>
+      encryption === undefined
+        ? connect(socketPath)
+        : connectTls({ servername: "localhost", ALPNProtocols: ["h2"], ...encryption, path: socketPath }),
+  };
+}
+
+function addHeaders(headers: Readonly<Record<string, string>>): Interceptor {
+  return (next) => (request) => {
     for (const [name, value] of Object.entries(headers)) {
       request.header.set(name, value);
     }
     return next(request);
   };
-  const transport = createGrpcTransport({
-    baseUrl,
-    sessionManager: sessions,
-    acceptCompression: [], // Images and features do not get smaller.
-    readMaxBytes: MAX_RESPONSE_BYTES,
-    interceptors: [addHeaders],
-  });
-  return { transport, close: () => sessions.close() };
 }
 
-/** "host:port", "unix:/path", or the URL of a proxy: "https://host". */
-export function parseTarget(target: string): { baseUrl: string; socketPath?: string } {
-  const unix = /^unix:(?:\/\/)?(.+)$/.exec(target);
-  if (unix?.[1] !== undefined) {
-    return { baseUrl: "http://localhost", socketPath: unix[1] };
-  }
-  const text = /^https?:\/\//.test(target) ? target : `http://${target}`;
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isBare =
-    url !== undefined && url.pathname === "/" && url.search === "" && url.hash === "" && url.username === "";
-  if (!isBare || (text !== target && !/:\d+$/.test(target))) {
-    throw new TypeError(`Expected a target "host:port", "unix:/path" or "https://host", got ${JSON.stringify(target)}`);
-  }
-  return { baseUrl: url.origin };
+/** Adds the token of the moment, unless the caller's own headers say who calls. */
+function addToken(latest: () => string | Promise<string>): Interceptor {
+  return (next) => async (request) => {
+    if (!request.header.has("authorization")) {
+      const token = await unlessAborted(Promise.resolve(latest()), request.signal);
+      request.header.set("authorization", `Bearer ${token}`);
+    }
+    return next(request);
+  };
 }
 
 /** Connections whose window is wide, and not only those of their streams. */

@@ -13,6 +13,7 @@ import {
   features,
   good,
   goodStream,
+  group,
   nextItem,
   plan,
   ready,
@@ -57,10 +58,64 @@ test("arms of a newer server are skipped wherever they come", async () => {
   });
 });
 
-test("a group, which this client never asks for, is skipped like a newer server's arm", async () => {
-  const script: Script = (requests) => good(requests, { payload: { case: "group", value: {} } });
+test("a group is asked for, and read as if each of its responses had come alone", async () => {
+  const script: Script = async function* (requests) {
+    const { value } = await requests.next();
+    assert.ok(value?.payload.case === "config" && value.payload.value.output?.groupResponses === true);
+    yield ready();
+    const ids = [await nextItem(requests), await nextItem(requests), await nextItem(requests)];
+    assert.deepEqual(ids, [1, 2, 3]);
+    yield group(unknownArm(), plan(1), features(1, FEATURES.slice(0, 2)));
+    yield group();
+    yield group(features(1, FEATURES.slice(2), 2), completion(1), ...answer(2), plan(3));
+    yield features(3);
+    await nextItem(requests); // The half-close.
+    yield group(completion(3), summary(3));
+  };
   await withStream(script, async (stream) => {
-    assert.equal((await collect(stream, THREE)).filter((result) => result.ok).length, 3);
+    const planned: number[] = [];
+    const results = await collect(stream, THREE, { onPlan: ({ id }) => planned.push(id) });
+    assert.deepEqual(
+      results.map((result) => [result.id, result.ok && [...result.features]]),
+      [1, 2, 3].map((id) => [id, [...FEATURES]]),
+    );
+    assert.deepEqual(planned, [1, 2, 3]);
+  });
+});
+
+test("a goaway in a group has the stream moved, and what came with it is kept", async () => {
+  const goaway: Reply = { payload: { case: "goaway", value: { reason: GoawayReason.STREAM_AGE } } };
+  const script: Script = async function* (requests, _context, streams) {
+    if (streams > 1) {
+      yield* good(requests);
+      return;
+    }
+    await config(requests);
+    yield ready({ maxUnfinishedItems: 1 });
+    yield group(goaway, ...answer((await nextItem(requests))!));
+    assert.equal(await nextItem(requests), undefined);
+    yield summary(1);
+  };
+  await withStream(script, async (stream) => {
+    assert.deepEqual(
+      (await collect(stream, THREE)).map(({ id, ok }) => [id, ok]),
+      [1, 2, 3].map((id) => [id, true]),
+    );
+  });
+});
+
+test("a group in a group breaks the grammar, after what came before it in its group", async () => {
+  const script: Script = async function* (requests) {
+    await config(requests);
+    yield ready();
+    await nextItem(requests);
+    yield group(...answer(1), group(...answer(2)));
+    await new Promise(() => undefined);
+  };
+  await withStream(script, async (stream) => {
+    const results = stream.map(THREE);
+    assert.equal((await results.next()).value?.id, 1);
+    await assert.rejects(results.next(), /ProtocolError: Expected a group of responses, got one with a group in it/);
   });
 });
 

@@ -10,8 +10,9 @@ import { after, before, describe, test } from "node:test";
 
 import type { Outcome } from "../conformance/run.js";
 import { featureBytes } from "../src/features.js";
-import { KimiConfigSchema } from "../src/gen/monopath/v1/config_pb.js";
+import { KimiConfigSchema, ProcessorConfigSchema } from "../src/gen/monopath/v1/config_pb.js";
 import {
+  AlphaPolicy,
   bfloat16ToFloat32,
   concatenate,
   createClient,
@@ -26,6 +27,7 @@ import {
   type LocalItem,
   type Result,
 } from "../src/index.js";
+import { makeCertificates } from "./support/certificates.js";
 import { MONOPATH, PACKAGE, PHOTOGRAPHS, pythonSays, startServer, type Server } from "./support/server.js";
 import { loadVectors, mismatches } from "./support/vectors.js";
 
@@ -191,7 +193,10 @@ test("raw pixels have the features of a file with those pixels", async () => {
 });
 
 test("a wrong config is refused with every wrong field", async () => {
-  const stream = client.streamDeferredCpu({ config: { patchSize: 0 }, dataType: DataType.FLOAT32 });
+  const stream = client.streamDeferredCpu({
+    config: { case: "kimi", value: { patchSize: 0 } },
+    dataType: DataType.FLOAT32,
+  });
   await assert.rejects(
     only(stream.map([])),
     (error: { code: string; reason: string; violations: { field: string }[] }) => {
@@ -206,6 +211,70 @@ test("a wrong config is refused with every wrong field", async () => {
       return true;
     },
   );
+});
+
+test("every preset's config, said as a typed one, is the same config and gives the same plan", async () => {
+  const sizes = [{ widthPx: 640, heightPx: 427 }];
+  const dataType = DataType.BFLOAT16;
+  const families = new Set<string>();
+  for (const { name: preset, processor, configSha256 } of (await client.getCapabilities()).presets) {
+    const source = processor?.source;
+    assert.ok(source?.case !== undefined && source.case !== "preset" && source.case !== "checkpoint");
+    families.add(source.case);
+    const expected = await client.plan(sizes, { preset, dataType });
+    for (const config of [source, processor!]) {
+      const planned = await client.plan(sizes, { config, dataType });
+      assert.deepEqual(planned.configSha256, configSha256);
+      assert.deepEqual(planned.images, expected.images);
+      assert.notEqual(planned.images[0]?.plan, undefined);
+    }
+  }
+  const arms = ProcessorConfigSchema.oneofs[0]!.fields.map(({ localName }) => localName);
+  assert.deepEqual([...families, "checkpoint", "preset"].sort(), arms.sort());
+});
+
+test("a typed config, and another alpha than its own, make the features that they say", async () => {
+  const presets = (await client.getCapabilities()).presets;
+  const config = presets.find(({ name }) => name === "siglip-so400m-14-224")!.processor!;
+  const image = { pixels: Uint8Array.of(255, 0, 0, 0), widthPx: 1, heightPx: 1, format: PixelFormat.RGBA8 };
+  const features = async (alphaPolicy: AlphaPolicy): Promise<Set<number>> => {
+    const options = { config, alphaPolicy, dataType: DataType.UINT8 } as const;
+    return new Set((await only(client.streamDeferredCpu(options).map([image]))).features);
+  };
+  assert.deepEqual([...(await features(AlphaPolicy.DROP))].sort(), [0, 255]);
+  assert.deepEqual([...(await features(AlphaPolicy.WHITE))], [255]);
+});
+
+test("a server with TLS and tokens lets in who has both, and a token that is replaced counts at the next call", async () => {
+  const { authority, certificate, privateKey } = makeCertificates(`${folder}/tls`, "127.0.0.1");
+  const [known, own] = [`${folder}/known`, `${folder}/own`];
+  const [first, second] = ["first-of-two-tokens", "second-of-two-tokens"];
+  writeFileSync(known, first, { mode: 0o600 });
+  writeFileSync(own, first);
+  const encryption = ["--tls-cert", certificate, "--tls-key", privateKey, "--token-file", known];
+  const guarded = await startServer("127.0.0.1:0", ...encryption);
+  const target = guarded.address;
+  const tls = { rootCertificates: { file: authority } };
+  const guest = createClient({ target, tls, token: { file: own } });
+  const stranger = createClient({ target, tls });
+  const opened = (client: Client): Promise<unknown> =>
+    client.streamDeferredCpu({ preset: PRESET, dataType: DataType.UINT8 }).map([]).next();
+  const refused = { name: "StreamError", code: "UNAUTHENTICATED", reason: "CREDENTIALS_INVALID", retryable: false };
+  try {
+    await opened(guest);
+    await guest.getCapabilities();
+    await assert.rejects(opened(stranger), refused);
+    await assert.rejects(stranger.getCapabilities(), refused);
+    writeFileSync(known, second);
+    await assert.rejects(opened(guest), refused);
+    writeFileSync(own, second);
+    await opened(guest);
+    await guest.plan([{ widthPx: 1, heightPx: 1 }], { preset: PRESET });
+  } finally {
+    guest.close();
+    stranger.close();
+    await guarded.stop();
+  }
 });
 
 test("a plan from sizes alone is the plan that the image gets, and ranks share the patches", async () => {
@@ -354,7 +423,10 @@ describe("the packed tarball", () => {
     writeFileSync(`${project}/stream.ts`, snippet);
   });
 
-  test("compiles and runs from strict TypeScript, and refuses what its types refuse", () => {
+  test("compiles and runs from strict TypeScript, the README's other texts too, and refuses what its types refuse", () => {
+    const texts = readFileSync(`${PACKAGE}README.md`, "utf8").match(/(?<=^```ts\n)[^]*?(?=^```$)/gm) ?? [];
+    assert.equal(texts.length, 2);
+    texts.forEach((text, index) => writeFileSync(`${project}/readme${index + 1}.ts`, text));
     symlinkSync(`${PACKAGE}node_modules/@types`, `${project}/node_modules/@types`);
     const tsc = spawnSync(process.execPath, [`${PACKAGE}node_modules/typescript/bin/tsc`, "-p", "."], {
       cwd: project,

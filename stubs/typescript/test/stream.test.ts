@@ -478,7 +478,7 @@ test("the config is sent as it was said, and its kernel and orientation replace 
   });
   const client = createClient({ target: fake.target, headers: { "x-who": "test" } });
   try {
-    const config = { patchSize: 14, imageMean: { red: 0.5 } };
+    const config = { case: "kimi", value: { patchSize: 14, imageMean: { red: 0.5 } } } as const;
     const options = { config, dataType: DataType.UINT8, order: ResultOrder.AS_COMPLETED, bypassCache: true } as const;
     for await (const _ of client.streamDeferredCpu({ ...options, resampleKernel: 1, orientationPolicy: 2 }).map([]));
     const { processor, output } = (await seen.promise) as {

@@ -2,13 +2,17 @@
 
 import { create } from "@bufbuild/protobuf";
 
+import { KimiConfigSchema, QwenVlConfigSchema } from "../src/gen/monopath/v1/config_pb.js";
 import { DeferredCpuItemSchema, type DeferredCpuItem } from "../src/gen/monopath/v1/deferred_cpu_pb.js";
 import { DeferredCudaItemSchema } from "../src/gen/monopath/v1/deferred_cuda_pb.js";
 import {
+  AlphaPolicy,
   concatenate,
   createClient,
   DataType,
   type Completed,
+  type Family,
+  type FamilyConfig,
   type FeatureStream,
   type ImageItem,
   type LocalItem,
@@ -96,9 +100,68 @@ void client.streamLocal({ preset: "kimi-k3", dataType: DataType.UNSPECIFIED });
 // @ts-expect-error
 void client.streamLocal({ preset: "kimi-k3" });
 
+// A typed config is of one family: it takes neither the fields nor the message of another one.
+const dataType = DataType.FLOAT32;
+void client.streamLocal({ config: { case: "qwenVl", value: { mergeSize: 2, minPixels: 3136 } }, dataType });
+void client.streamLocal({ config: { case: "internVl", value: { tileSize: 448, hasThumbnail: false } }, dataType });
+const exactSize = { case: "exactSize", value: { widthPx: 224, heightPx: 224 } } as const;
+void client.streamLocal({ config: { case: "fixedSize", value: { resize: exactSize } }, dataType });
+void client.streamLocal({ config: { case: "kimi", value: create(KimiConfigSchema) }, dataType });
+void client.plan([], { config: { case: "glmNext", value: { maxImageTokens: 4096 } }, alphaPolicy: AlphaPolicy.WHITE });
+// @ts-expect-error
+void client.streamLocal({ config: { case: "kimi", value: { mergeSize: 2 } }, dataType });
+// @ts-expect-error
+void client.streamLocal({ config: { case: "qwenVl", value: { mergeKernelSize: 2 } }, dataType });
+// @ts-expect-error
+void client.streamLocal({ config: { case: "kimi", value: create(QwenVlConfigSchema) }, dataType });
+// @ts-expect-error
+void client.streamLocal({ config: { case: "kimiVl", value: create(KimiConfigSchema) }, dataType });
+// @ts-expect-error
+void client.streamLocal({ config: { case: "fixedSize", value: { resize: exactSize.value } }, dataType });
+// @ts-expect-error
+void client.streamLocal({ config: { case: "preset", value: { name: "kimi-k3" } }, dataType });
+// @ts-expect-error
+void client.streamLocal({ config: { case: "kimi" }, dataType });
+// @ts-expect-error
+void client.streamLocal({ config: { value: { patchSize: 14 } }, dataType });
+// @ts-expect-error
+const family: Family = "checkpoint";
+
+// Every family can be told apart: a new one in the contract does not compile here before it has its own line.
+function sidePx(config: FamilyConfig): number | undefined {
+  switch (config.case) {
+    case "kimi":
+    case "kimiVl":
+    case "qwenVl":
+    case "glmVl":
+    case "glmNext":
+    case "fixedSize":
+      return config.value.patchSize;
+    case "internVl":
+      return config.value.tileSize;
+    default:
+      return config satisfies never;
+  }
+}
+
+// That a new one would not: two families stand for those of a newer contract.
+function forgetsTwo(config: FamilyConfig): string {
+  switch (config.case) {
+    case "kimi":
+    case "kimiVl":
+    case "qwenVl":
+    case "glmVl":
+    case "fixedSize":
+      return config.case;
+    default:
+      // @ts-expect-error
+      return config satisfies never;
+  }
+}
+
 // The generated messages of two paths are two types.
 const cpuMessage: DeferredCpuItem = create(DeferredCpuItemSchema);
 // @ts-expect-error
 const cudaMessage: DeferredCpuItem = create(DeferredCudaItemSchema);
 
-void [cudaResults, stream, path, features, read, cpuMessage, cudaMessage];
+void [cudaResults, family, sidePx, forgetsTwo, stream, path, features, read, cpuMessage, cudaMessage];

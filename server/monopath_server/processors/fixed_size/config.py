@@ -10,20 +10,12 @@ from typing import ClassVar
 
 from monopath_server.faults import ConfigViolation
 from monopath_server.processors.arithmetic import PixelArithmetic
-from monopath_server.processors.backends import backend_arithmetic
-from monopath_server.processors.canonical import channel_form
-from monopath_server.processors.family import CanonicalForm, ProcessorConfig
+from monopath_server.processors.backends import BackendConfig
+from monopath_server.processors.family import CanonicalForm
 from monopath_server.processors.fixed_size.geometry import ExactResize, Resize, ShortestEdgeResize, plan_image
 from monopath_server.processors.plans import FixedSizePlan
-from monopath_server.processors.ranges import ChannelValues, outside, wrong_constants
-from monopath_server.processors.types import (
-    AlphaPolicy,
-    OrientationPolicy,
-    ResampleFilter,
-    ResampleKernel,
-    RowLayout,
-    Size,
-)
+from monopath_server.processors.ranges import outside, wrong_constants
+from monopath_server.processors.types import ResampleFilter, RowLayout, Size
 
 __all__ = ["FixedSizeConfig"]
 
@@ -34,30 +26,22 @@ MAX_CLASS_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedSizeConfig(ProcessorConfig):
+class FixedSizeConfig(BackendConfig):
     """All that decides the bytes and the token count of an image. Names are those of `preprocessor_config.json`."""
 
     family: ClassVar[str] = "fixed_size"
-    kernels: ClassVar[tuple[ResampleKernel, ...]] = tuple(ResampleKernel)
 
     resize: Resize
     """`size`."""
     crop_size: Size | None
     """What is cut from the middle of the resized image; zeros surround an image that is smaller. None: nothing is cut,
     which needs an exact resize."""
-    image_mean: ChannelValues
-    image_std: ChannelValues
     resample_filter: ResampleFilter = ResampleFilter.BICUBIC
     """`resample`."""
     patch_size: int | None = None
     """Side of the encoder's patches in pixels; it decides token counts alone. None: not known, nor is a token count."""
     class_token_count: int = 0
     """Tokens that the encoder has besides those of its patches."""
-    resample_kernel: ResampleKernel = ResampleKernel.ATEN_U8
-    """With ATEN_U8 go the normalisation and the padding of the torchvision backend, with others those of the PIL
-    backend."""
-    alpha: AlphaPolicy = AlphaPolicy.DROP
-    orientation: OrientationPolicy = OrientationPolicy.KEEP
 
     @property
     def output_size(self) -> Size:
@@ -71,15 +55,7 @@ class FixedSizeConfig(ProcessorConfig):
     @functools.cached_property
     def arithmetic(self) -> PixelArithmetic:
         size = self.output_size
-        return backend_arithmetic(
-            RowLayout(size.height_px, size.width_px),
-            image_mean=self.image_mean,
-            image_std=self.image_std,
-            resample_kernel=self.resample_kernel,
-            resample_filter=self.resample_filter,
-            alpha=self.alpha,
-            orientation=self.orientation,
-        )
+        return self._backend_arithmetic(RowLayout(size.height_px, size.width_px), self.resample_filter)
 
     def plan(self, size: Size) -> FixedSizePlan:
         return plan_image(self, size)
@@ -92,15 +68,11 @@ class FixedSizeConfig(ProcessorConfig):
         return {
             "resize": dataclasses.asdict(self.resize),
             "output_size": [size.height_px, size.width_px],
-            "image_mean": channel_form(self.image_mean),
-            "image_std": channel_form(self.image_std),
             "resample_filter": self.resample_filter.value,
             "patch_size": self.patch_size,
             # Where no token count is known, there is none to add to.
             "class_token_count": None if self.patch_size is None else self.class_token_count,
-            "resample_kernel": self.resample_kernel.value,
-            "alpha": self.alpha.value,
-            "orientation": self.orientation.value,
+            **self._backend_form(),
         }
 
     def _violations(self) -> Iterator[ConfigViolation]:

@@ -9,13 +9,12 @@ from typing import ClassVar
 
 from monopath_server.faults import ConfigViolation
 from monopath_server.processors.arithmetic import PixelArithmetic
-from monopath_server.processors.backends import backend_arithmetic
-from monopath_server.processors.canonical import channel_form
-from monopath_server.processors.family import CanonicalForm, ProcessorConfig
+from monopath_server.processors.backends import BackendConfig
+from monopath_server.processors.family import CanonicalForm
 from monopath_server.processors.intern_vl.geometry import plan_image
 from monopath_server.processors.plans import TilePlan
-from monopath_server.processors.ranges import ChannelValues, outside, wrong_constants
-from monopath_server.processors.types import AlphaPolicy, OrientationPolicy, ResampleKernel, RowLayout, Size
+from monopath_server.processors.ranges import outside, wrong_constants
+from monopath_server.processors.types import RowLayout, Size
 
 __all__ = ["InternVlConfig"]
 
@@ -25,11 +24,10 @@ MAX_TOKENS_PER_TILE = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InternVlConfig(ProcessorConfig):
+class InternVlConfig(BackendConfig):
     """All that decides the bytes and the token count of an image."""
 
     family: ClassVar[str] = "intern_vl"
-    kernels: ClassVar[tuple[ResampleKernel, ...]] = tuple(ResampleKernel)
 
     tile_size: int
     """Side of a tile in pixels."""
@@ -40,23 +38,10 @@ class InternVlConfig(ProcessorConfig):
     """Whether the whole image follows as one more tile, where it has more than one."""
     tokens_per_tile: int | None
     """Tokens that the encoder's output has for a tile; None: not known."""
-    image_mean: ChannelValues
-    image_std: ChannelValues
-    resample_kernel: ResampleKernel = ResampleKernel.ATEN_U8
-    """ATEN_U8 for the native checkpoints of `transformers`, one of Pillow's for those that bring their own code."""
-    alpha: AlphaPolicy = AlphaPolicy.DROP
-    orientation: OrientationPolicy = OrientationPolicy.KEEP
 
     @functools.cached_property
     def arithmetic(self) -> PixelArithmetic:
-        return backend_arithmetic(
-            RowLayout(self.tile_size, self.tile_size),
-            image_mean=self.image_mean,
-            image_std=self.image_std,
-            resample_kernel=self.resample_kernel,
-            alpha=self.alpha,
-            orientation=self.orientation,
-        )
+        return self._backend_arithmetic(RowLayout(self.tile_size, self.tile_size))
 
     def plan(self, size: Size) -> TilePlan:
         return plan_image(self, size)
@@ -71,11 +56,7 @@ class InternVlConfig(ProcessorConfig):
             "max_tiles": self.max_tiles,
             "has_thumbnail": self.has_thumbnail,
             "tokens_per_tile": self.tokens_per_tile,
-            "image_mean": channel_form(self.image_mean),
-            "image_std": channel_form(self.image_std),
-            "resample_kernel": self.resample_kernel.value,
-            "alpha": self.alpha.value,
-            "orientation": self.orientation.value,
+            **self._backend_form(),
         }
 
     def _violations(self) -> Iterator[ConfigViolation]:

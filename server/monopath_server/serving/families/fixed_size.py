@@ -7,16 +7,10 @@ from monopath_server.faults import ConfigFault, ConfigViolation
 from monopath_server.processors.family import ProcessorConfig
 from monopath_server.processors.fixed_size.config import FixedSizeConfig
 from monopath_server.processors.fixed_size.geometry import ExactResize, Resize, ShortestEdgeResize
-from monopath_server.processors.types import AlphaPolicy, OrientationPolicy, ResampleFilter, ResampleKernel, Size
-from monopath_server.serving.enums import ALPHA_POLICIES, ORIENTATION_POLICIES, RESAMPLE_FILTERS, RESAMPLE_KERNELS
+from monopath_server.processors.types import ResampleFilter, Size
+from monopath_server.serving.enums import RESAMPLE_FILTERS
 from monopath_server.serving.families.adapter import FamilyAdapter
-from monopath_server.serving.families.values import (
-    alpha_or_none,
-    channel_message,
-    channel_values,
-    kernel_or_none,
-    orientation_or_none,
-)
+from monopath_server.serving.families.backends import read_backend, write_backend
 
 __all__ = ["FIXED_SIZE"]
 
@@ -26,16 +20,12 @@ def _read(source: config_pb2.ProcessorConfig) -> ProcessorConfig:
     return FixedSizeConfig(
         resize=_resize(message),
         crop_size=_size(message.crop_size) if message.HasField("crop_size") else None,
-        image_mean=channel_values(message.image_mean),
-        image_std=channel_values(message.image_std),
         resample_filter=RESAMPLE_FILTERS.to_inner(message.resample_filter)
         if message.HasField("resample_filter")
         else ResampleFilter.BICUBIC,
         patch_size=message.patch_size if message.HasField("patch_size") else None,
         class_token_count=message.class_token_count,
-        resample_kernel=kernel_or_none(message) or ResampleKernel.ATEN_U8,
-        alpha=alpha_or_none(message) or AlphaPolicy.DROP,
-        orientation=orientation_or_none(message) or OrientationPolicy.KEEP,
+        **read_backend(message),
     )
 
 
@@ -44,15 +34,11 @@ def _write(config: ProcessorConfig) -> config_pb2.ProcessorConfig:
         raise TypeError(f"Expected a FixedSizeConfig, got {type(config).__name__}")
     message = config_pb2.FixedSizeConfig(
         crop_size=None if config.crop_size is None else _size_message(config.crop_size),
-        image_mean=channel_message(config.image_mean),
-        image_std=channel_message(config.image_std),
         resample_filter=RESAMPLE_FILTERS.to_wire(config.resample_filter),
         patch_size=config.patch_size,
         class_token_count=config.class_token_count,
-        resample_kernel=RESAMPLE_KERNELS.to_wire(config.resample_kernel),
-        alpha_policy=ALPHA_POLICIES.to_wire(config.alpha),
-        orientation_policy=ORIENTATION_POLICIES.to_wire(config.orientation),
     )
+    write_backend(config, message)
     match config.resize:
         case ShortestEdgeResize(shortest_edge, longest_edge):
             message.shortest_edge.CopyFrom(

@@ -11,36 +11,23 @@ from rich.table import Table
 
 from monopath import Capabilities
 from monopath.cli.connection import connected
-from monopath.cli.connection_options import (
-    ServerOption,
-    TlsAuthoritiesOption,
-    TlsCertificateOption,
-    TlsKeyOption,
-    TlsOption,
-    TokenFileOption,
-    choose_server,
-)
+from monopath.cli.connection_options import ServerChoice, with_server
 from monopath.cli.options import JsonOption
 from monopath.cli.output import bytes_text, out_console, printable, write_json_line
 
 __all__ = ["capabilities"]
 
 
+@with_server
 def capabilities(
-    server: ServerOption = None,
-    tls: TlsOption = False,
-    tls_ca: TlsAuthoritiesOption = None,
-    tls_cert: TlsCertificateOption = None,
-    tls_key: TlsKeyOption = None,
-    token_file: TokenFileOption = None,
+    server: ServerChoice | None = None,
     json: JsonOption = False,
 ) -> None:
     """Say which paths, presets, element types, formats and limits a server has.
 
     Without --server: what this machine would have, GPUs included.
     """
-    running = choose_server(server, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
-    with connected(running, needs_cuda=True) as client:
+    with connected(server, needs_cuda=True) as client:
         found = client.capabilities()
     if json:
         write_json_line(_fields(found))

@@ -11,15 +11,7 @@ import typer
 
 from monopath import EncoderRankLoad, Orientation, PlannedImage, PlanReply
 from monopath.cli.connection import connected
-from monopath.cli.connection_options import (
-    ServerOption,
-    TlsAuthoritiesOption,
-    TlsCertificateOption,
-    TlsKeyOption,
-    TlsOption,
-    TokenFileOption,
-    choose_server,
-)
+from monopath.cli.connection_options import ServerChoice, with_server
 from monopath.cli.faults import ExitCode, UserFault, needs_server
 from monopath.cli.options import (
     AlphaOption,
@@ -48,6 +40,7 @@ class _Sized:
     size: tuple[int, int]
 
 
+@with_server
 def plan(
     images: Annotated[
         list[str],
@@ -66,12 +59,7 @@ def plan(
     resample_kernel: ResampleKernelOption = None,
     orientation: OrientationOption = None,
     alpha: AlphaOption = None,
-    server: ServerOption = None,
-    tls: TlsOption = False,
-    tls_ca: TlsAuthoritiesOption = None,
-    tls_cert: TlsCertificateOption = None,
-    tls_key: TlsKeyOption = None,
-    token_file: TokenFileOption = None,
+    server: ServerChoice | None = None,
     json: JsonOption = False,
 ) -> None:
     """Say what will become of images: resized size, patch grid, token count, and the rank that would encode each.
@@ -81,8 +69,7 @@ def plan(
     """
     sized = [_sized(text, orientation) for text in images]
     choice = choose_processor(preset, config, resample_kernel, orientation, alpha)
-    running = choose_server(server, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
-    with connected(running) as client:
+    with connected(server) as client:
         reply = client.plan(
             [entry.size for entry in sized],
             **choice.arguments,

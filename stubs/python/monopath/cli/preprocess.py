@@ -15,15 +15,7 @@ import typer
 
 from monopath import DataType, PathT, PreprocessingPath, Ready, Result, Transport
 from monopath.cli.connection import connected
-from monopath.cli.connection_options import (
-    ServerOption,
-    TlsAuthoritiesOption,
-    TlsCertificateOption,
-    TlsKeyOption,
-    TlsOption,
-    TokenFileOption,
-    choose_server,
-)
+from monopath.cli.connection_options import ServerChoice, with_server
 from monopath.cli.faults import ExitCode, UserFault
 from monopath.cli.features_file import FeaturesFile
 from monopath.cli.options import (
@@ -60,6 +52,7 @@ class TransportName(enum.StrEnum):
     SHARED_MEMORY = "shared-memory"
 
 
+@with_server
 def preprocess(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files.", show_default=False)],
     path: Annotated[
@@ -82,12 +75,7 @@ def preprocess(
     resample_kernel: ResampleKernelOption = None,
     orientation: OrientationOption = None,
     alpha: AlphaOption = None,
-    server: ServerOption = None,
-    tls: TlsOption = False,
-    tls_ca: TlsAuthoritiesOption = None,
-    tls_cert: TlsCertificateOption = None,
-    tls_key: TlsKeyOption = None,
-    token_file: TokenFileOption = None,
+    server: ServerChoice | None = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -120,10 +108,7 @@ def preprocess(
             error_console().print(f"warning: {warning.field}: {warning.description}")
 
     started_seconds = time.perf_counter()
-    running = choose_server(server, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
-    connection = connected(
-        running, needs_cuda=path is PathName.DEFERRED_CUDA, shared_memory_directory=shared_memory_dir
-    )
+    connection = connected(server, needs_cuda=path is PathName.DEFERRED_CUDA, shared_memory_directory=shared_memory_dir)
     with connection as client:
         started_seconds = time.perf_counter()
         with output, _discarding(out), progress("Preprocessing", len(reports), as_json=json) as advance:

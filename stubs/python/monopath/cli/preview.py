@@ -11,15 +11,7 @@ import typer
 
 from monopath import Client, DataType, Orientation, PreprocessingPath, Ready, ResampleKernel
 from monopath.cli.connection import connected
-from monopath.cli.connection_options import (
-    ServerOption,
-    TlsAuthoritiesOption,
-    TlsCertificateOption,
-    TlsKeyOption,
-    TlsOption,
-    TokenFileOption,
-    choose_server,
-)
+from monopath.cli.connection_options import ServerChoice, with_server
 from monopath.cli.faults import ExitCode, needs_server
 from monopath.cli.output import error_console, out_console, printable
 from monopath.cli.preprocess import PathName, check_files, file_label
@@ -35,6 +27,7 @@ __all__ = ["preview"]
 _ValueT = TypeVar("_ValueT")
 
 
+@with_server
 def preview(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files.", show_default=False)],
     out: Annotated[
@@ -89,12 +82,7 @@ def preview(
         Orientation | None,
         typer.Option(help="What to do with an EXIF orientation.", show_default="the config's own"),
     ] = None,
-    server: ServerOption = None,
-    tls: TlsOption = False,
-    tls_ca: TlsAuthoritiesOption = None,
-    tls_cert: TlsCertificateOption = None,
-    tls_key: TlsKeyOption = None,
-    token_file: TokenFileOption = None,
+    server: ServerChoice | None = None,
 ) -> None:
     """Draw what a model's encoder reads of images: resized, upon its background, padded, in patches and windows.
 
@@ -127,9 +115,8 @@ def preview(
     failures: list[str] = []
     differences: list[str] = []
     failed_count = 0
-    running = choose_server(server, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
     with (
-        connected(running, needs_cuda=any(view.path is PreprocessingPath.DEFERRED_CUDA for view in views)) as client,
+        connected(server, needs_cuda=any(view.path is PreprocessingPath.DEFERRED_CUDA for view in views)) as client,
         progress("Drawing", len(images)) as advance,
         _streamed(client, views, dtype, files) as streamed,
     ):
@@ -141,8 +128,7 @@ def preview(
             unseen = list(dict.fromkeys(sight for sight in sights if isinstance(sight, Unseen)))
             failed_count += bool(unseen)
             failures += [f"{labels[index]}: {sight.reason}: {sight.message}" for sight in unseen]
-            if block.difference is not None:
-                differences.append(f"{labels[index]}: {block.difference.words}")
+            differences += [f"{labels[index]}: {found.words}" for found in block.differences]
             advance()
         pictures.write()
     for failure in failures:

@@ -40,8 +40,7 @@ def make_page(blocks: Sequence[Block], footer: str) -> Image.Image:
     widths_px = _column_widths_px(blocks)
     laid_out = [_LaidOut(block, widths_px) for block in blocks]
     width_px = sum(widths_px) + _GAP_PX * (len(widths_px) - 1) + 2 * _MARGIN_PX
-    has_details = any(block.has_detail for block in blocks)
-    legend_lines = _legend_lines(width_px - 2 * _MARGIN_PX, has_details=has_details)
+    legend_lines = _legend_lines(width_px - 2 * _MARGIN_PX, _used_marks(blocks))
     legend_height_px = len(legend_lines) * (line_height_px(TextSize.NORMAL) + 8)
     footer_lines = wrapped(footer, TextSize.SMALL, width_px - 2 * _MARGIN_PX)
     height_px = (
@@ -140,18 +139,28 @@ class _LaidOut:
 _LEGEND = (
     ("patch", "edges of patches: one row each"),
     ("window", "edges of merge windows: one token each"),
+    ("tile", "edges of tiles: one row each"),
+    ("token", "edges of the encoder's patches: one token each"),
     ("edge", "edge of the resized picture; what lies beyond is padding"),
     ("frame", "what the detail shows"),
     ("transparent", "not opaque in the file"),
 )
+_MARKS_OF_UNITS = {"window": ("patch", "window", "edge"), "tile": ("tile",), "patch": ("token",)}
 
 
-def _legend_lines(width_px: int, *, has_details: bool) -> list[list[tuple[str, str]]]:
+def _used_marks(blocks: Sequence[Block]) -> frozenset[str]:
+    """Return what is to be explained."""
+    units = frozenset[str]().union(*(block.units for block in blocks))
+    frame = ("frame",) if any(block.has_detail for block in blocks) else ()
+    return frozenset(("transparent", *frame, *(mark for unit in units for mark in _MARKS_OF_UNITS[unit])))
+
+
+def _legend_lines(width_px: int, used: frozenset[str]) -> list[list[tuple[str, str]]]:
     """Break the legend into lines that fit."""
     lines: list[list[tuple[str, str]]] = [[]]
     used_px = 0.0
     for kind, text in _LEGEND:
-        if kind == "frame" and not has_details:
+        if kind not in used:
             continue
         entry_px = _entry_width_px(text)
         if lines[-1] and used_px + entry_px > width_px:
@@ -189,8 +198,8 @@ def _swatch(kind: str) -> Image.Image:
             for left_px in range(0, width_px, 6):
                 draw.line((left_px, middle_px, left_px + 2, middle_px), (255, 255, 255))
                 draw.line((left_px + 3, middle_px, left_px + 5, middle_px), (0, 0, 0))
-        case "window" | "edge":
-            draw.line((0, middle_px, width_px, middle_px), WINDOW_COLOR if kind == "window" else EDGE_COLOR, 2)
+        case "window" | "tile" | "token" | "edge":
+            draw.line((0, middle_px, width_px, middle_px), EDGE_COLOR if kind == "edge" else WINDOW_COLOR, 2)
             draw.line((0, middle_px + 1, width_px, middle_px + 1), (0, 0, 0))
         case "frame":
             draw.rectangle((4, 2, width_px - 5, height_px - 3), outline=(0, 0, 0))

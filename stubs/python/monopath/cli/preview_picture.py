@@ -75,6 +75,8 @@ class Grid:
     """Patches on a side of the window that becomes one token."""
     resized_px: tuple[int, int]
     """(width, height) of what is not padding."""
+    unit: str = "window"
+    """What stands in a window's place: a "tile", or a "patch" where each one is a token."""
 
     @property
     def window_px(self) -> int:
@@ -93,8 +95,8 @@ class Grid:
         """Return what the lines are, for a caption."""
         step = self.window_step(scale)
         if self.shows_patches(scale):
-            return "lines at each patch and window"
-        return "lines at each window" if step == 1 else f"lines at each {'2nd' if step == 2 else f'{step}th'} window"
+            return f"lines at each patch and {self.unit}"
+        return f"lines at each {'' if step == 1 else '2nd ' if step == 2 else f'{step}th '}{self.unit}"
 
 
 def draw_grid(drawn: Pixels, how: Fit, grid: Grid, origin_px: tuple[int, int] = (0, 0)) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from monopath import FeatureArray, GridThw
+from monopath import FeatureArray
 
 __all__ = ["Denormalizer", "Pixels", "unpatchify"]
 
@@ -16,29 +16,44 @@ _ROWS_AT_ONCE = 4096
 """Bounds the memory for intermediate values."""
 
 
-def unpatchify(rows: Pixels, grid_thw: GridThw) -> Pixels:
-    """Put rows back into the padded picture that they were cut from.
+def unpatchify(rows: Pixels, grid_rows: int, grid_columns: int, window_size: int = 1) -> Pixels:
+    """Put rows back into the picture that they were cut from.
 
     Args:
-        rows: uint8 [patches, channels, patch height, patch width], in raster order.
-        grid_thw: the patch grid, of one frame.
+        rows: uint8 [patches, channels, height, width of a patch], or with frames behind the channels, all alike.
+        grid_rows: patches down.
+        grid_columns: patches across.
+        window_size: rows are grouped by square windows of this many patches a side; 1: raster order.
 
     Returns:
-        uint8 [grid h * patch height, grid w * patch width, channels].
+        uint8 [grid rows * patch height, grid columns * patch width, channels], a copy.
 
     Raises:
-        ValueError: more than one frame, or not as many rows as the grid has patches.
+        ValueError: not as many rows as the grid has patches, no whole windows, or frames that differ.
     """
-    if grid_thw.t != 1:
-        raise ValueError(f"Expected a grid of one frame, got {grid_thw.t}")
-    if rows.ndim != 4 or len(rows) != grid_thw.h * grid_thw.w:
+    if rows.ndim == 5:
+        if (rows != rows[:, :, :1]).any():
+            raise ValueError("Expected the frames of a still image to be alike, got others")
+        rows = rows[:, :, 0]
+    if rows.ndim != 4 or len(rows) != grid_rows * grid_columns:
         raise ValueError(
-            f"Expected rows of shape [{grid_thw.h * grid_thw.w}, channels, height, width], got {list(rows.shape)}"
+            f"Expected rows of shape [{grid_rows * grid_columns}, channels, height, width], got {list(rows.shape)}"
         )
-    _, channel_count, patch_height_px, patch_width_px = rows.shape
-    patches = rows.reshape(grid_thw.h, grid_thw.w, channel_count, patch_height_px, patch_width_px)
-    picture = patches.transpose(0, 3, 1, 4, 2)
-    return picture.reshape(grid_thw.h * patch_height_px, grid_thw.w * patch_width_px, channel_count)
+    if grid_rows % window_size or grid_columns % window_size:
+        raise ValueError(f"Expected whole windows of {window_size} patches, got {grid_rows} x {grid_columns}")
+    _, channel_count, height_px, width_px = rows.shape
+    windows = rows.reshape(
+        grid_rows // window_size,
+        grid_columns // window_size,
+        window_size,
+        window_size,
+        channel_count,
+        height_px,
+        width_px,
+    )
+    picture = windows.transpose(0, 2, 5, 1, 3, 6, 4)
+    # A copy in any case: rows may be in memory that is somebody else's soon.
+    return np.array(picture.reshape(grid_rows * height_px, grid_columns * width_px, channel_count), order="C")
 
 
 class Denormalizer:
@@ -68,11 +83,11 @@ class Denormalizer:
             )
 
     def pixel_rows(self, rows: FeatureArray) -> Pixels:
-        """Return the pixel values of `rows` in the same shape, [patches, 3, patch height, patch width].
+        """Return the pixel values of `rows` in the same shape, [patches, 3, height, width], or with frames behind 3.
 
         Raises ValueError for rows of another type or shape, and for an element that no pixel value has.
         """
-        if rows.dtype != self._data_type or rows.ndim != 4 or rows.shape[1] != len(self._values):
+        if rows.dtype != self._data_type or rows.ndim not in (4, 5) or rows.shape[1] != len(self._values):
             raise ValueError(
                 f"Expected rows of {self._data_type} [patches, 3, height, width], got {rows.dtype} {list(rows.shape)}"
             )

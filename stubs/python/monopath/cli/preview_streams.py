@@ -12,11 +12,9 @@ import numpy as np
 from monopath import (
     Client,
     DataType,
-    GridThw,
     ImagePlan,
     Item,
     ItemError,
-    KimiConfig,
     LocalFeatures,
     PathT,
     PreprocessingPath,
@@ -29,13 +27,16 @@ from monopath import (
 from monopath._messages import InputT
 from monopath._records import numpy_data_type
 from monopath.cli.faults import UserFault
-from monopath.cli.preview_rows import Denormalizer, Pixels, unpatchify
+from monopath.cli.preview_parts import Picture, pictures
+from monopath.cli.preview_rows import Denormalizer
 from monopath.cli.preview_views import View
+from monopath_server.processors.family import ProcessorConfig
+from monopath_server.serving.configs import resolve_processor
 
 if TYPE_CHECKING:
     from monopath.cli.local_features import FeatureMaker
 
-__all__ = ["ImageFiles", "Seen", "Sight", "Unseen", "patch_grid", "sights"]
+__all__ = ["ImageFiles", "Seen", "Sight", "Unseen", "sights"]
 
 _MAX_UNFINISHED_ITEMS = 4
 """Pictures are large, and drawing takes longer than their making."""
@@ -45,19 +46,14 @@ _MAX_UNFINISHED_ITEMS = 4
 class Seen:
     """What the model's encoder reads of one image."""
 
-    pixels: Pixels
-    """The padded picture."""
+    pictures: tuple[Picture, ...]
+    """All that the rows show: one picture, or tiles that are one, and the thumbnail."""
     plan: ImagePlan
-    processor: KimiConfig
+    config: ProcessorConfig
     config_sha256: str
     features_sha256: str
     route: str
     """Where the pixels were resized and converted."""
-
-    @property
-    def grid_thw(self) -> GridThw:
-        """The patch grid, which every image of a Kimi config has."""
-        return patch_grid(self.plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +91,6 @@ class ImageFiles:
     def drop(self, index: int) -> None:
         """An image is done with."""
         self._contents.pop(index, None)
-
-
-def patch_grid(plan: ImagePlan) -> GridThw:
-    """Return the patch grid of a plan. Raises ProtocolError for one without."""
-    if plan.grid_thw is None:
-        raise ProtocolError("Expected a plan with a patch grid, got one without")
-    return plan.grid_thw
 
 
 def sights(
@@ -185,29 +174,27 @@ class _Viewing:
             yield features
 
     def exchange(self, stream: Stream[PathT, InputT], inputs: Iterable[InputT]) -> Iterator[Sight]:
-        processor = stream.ready.processor
-        if not processor.HasField("kimi"):
-            raise UserFault("A preview knows the patch grids of Kimi configs only")
+        config = resolve_processor(stream.ready.processor, "processor", {}).config
         self._on_ready(stream.ready)
         following = 0
         for result in stream.map(inputs):
             index = self._sent[result.id - 1]
             yield from (self._unsent[skipped] for skipped in range(following, index))
             with result:
-                sight = self._sight(result, processor.kimi)
+                sight = self._sight(result, config)
             yield sight
             following = index + 1
         yield from (self._unsent[skipped] for skipped in range(following, len(self._files)))
 
-    def _sight(self, result: Result[PathT], processor: KimiConfig) -> Sight:
+    def _sight(self, result: Result[PathT], config: ProcessorConfig) -> Sight:
         if result.error is not None:
             return Unseen(str(result.error.reason), result.error.message)
         rows, plan = result.array, result.plan
         try:
             pixel_rows = rows.view(np.uint8) if self._denormalizer is None else self._denormalizer.pixel_rows(rows)
-            pixels = unpatchify(pixel_rows, patch_grid(plan))
+            seen = tuple(pictures(pixel_rows, plan, config))
         except ValueError as error:
             # The server's fault: these are not the features of any picture.
             raise ProtocolError(str(error)) from None
         provenance = result.provenance
-        return Seen(pixels, plan, processor, provenance.config_sha256.hex(), result.sha256(), provenance.route)
+        return Seen(seen, plan, config, provenance.config_sha256.hex(), result.sha256(), provenance.route)

@@ -12,16 +12,7 @@ import typer
 
 from monopath import Client, DataType, Orientation, PreprocessingPath, ResampleKernel
 from monopath.cli.connection import connected
-from monopath.cli.connection_options import (
-    ServerChoice,
-    ServerOption,
-    TlsAuthoritiesOption,
-    TlsCertificateOption,
-    TlsKeyOption,
-    TlsOption,
-    TokenFileOption,
-    choose_server,
-)
+from monopath.cli.connection_options import ServerChoice, with_server
 from monopath.cli.faults import ExitCode, UserFault, needs_server
 from monopath.cli.output import error_console
 from monopath.cli.preprocess import PathName
@@ -36,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
+@with_server
 def verify(
     images: Annotated[
         list[Path] | None,
@@ -81,12 +73,7 @@ def verify(
         ),
     ] = None,
     orientation: Annotated[Orientation, typer.Option(help="What to do with an EXIF orientation.")] = Orientation.KEEP,
-    server: ServerOption = None,
-    tls: TlsOption = False,
-    tls_ca: TlsAuthoritiesOption = None,
-    tls_cert: TlsCertificateOption = None,
-    tls_key: TlsKeyOption = None,
-    token_file: TokenFileOption = None,
+    server: ServerChoice | None = None,
     interpreter: Annotated[
         bool,
         typer.Option(
@@ -124,8 +111,7 @@ def verify(
     wanted = None if paths is None else [PreprocessingPath[path.name] for path in dict.fromkeys(paths)]
     reports: list[RunReport] = []
     started_seconds = time.perf_counter()
-    running = choose_server(server, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
-    with _connected(running, wanted, interpreter=interpreter) as client:
+    with _connected(server, wanted, interpreter=interpreter) as client:
         if presets is None:
             presets = [] if configs else distinct_presets()
         checked = checked_configs(client, dict.fromkeys(presets), dict.fromkeys(configs or []), orientation)

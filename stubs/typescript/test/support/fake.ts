@@ -1,6 +1,6 @@
 // A server of the tests' own in this process, which does what a script says: also what no real one would.
 
-import { createServer, type ServerHttp2Session } from "node:http2";
+import { createSecureServer, createServer, type SecureServerOptions, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo } from "node:net";
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
@@ -28,31 +28,39 @@ export interface Fake {
   close(): Promise<void>;
 }
 
+export interface FakeOptions {
+  readonly tls?: SecureServerOptions;
+  /** Path of a unix socket. */
+  readonly socket?: string;
+}
+
 const DIGEST = new Uint8Array(32).fill(7);
 const PATH = PreprocessingPath.DEFERRED_CPU;
 /** Elements of each fake item's features: one patch of one pixel. */
 export const FEATURES = Uint8Array.of(1, 2, 3);
 
-export async function fakeServer(script: Script): Promise<Fake> {
+/** Starts one, at a port of the loopback address, or at a unix socket. With `tls` it is encrypted. */
+export async function fakeServer(script: Script, { tls, socket }: FakeOptions = {}): Promise<Fake> {
   let streams = 0;
   const sessions = new Set<ServerHttp2Session>();
-  const server = createServer(
-    connectNodeAdapter({
-      routes: (router) => {
-        router.service(PreprocessingService, {
-          streamDeferredCpu: (requests, context) => script(requests[Symbol.asyncIterator](), context, ++streams),
-        });
-      },
-    }),
-  );
+  const handler = connectNodeAdapter({
+    routes: (router) => {
+      router.service(PreprocessingService, {
+        streamDeferredCpu: (requests, context) => script(requests[Symbol.asyncIterator](), context, ++streams),
+      });
+    },
+  });
+  const server = tls === undefined ? createServer(handler) : createSecureServer(tls, handler);
   server.on("session", (session) => {
     sessions.add(session);
     session.on("error", () => undefined); // Clients that go away are what some tests are about.
     session.on("close", () => sessions.delete(session));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => {
+    server.listen(socket === undefined ? { port: 0, host: "127.0.0.1" } : { path: socket }, resolve);
+  });
   return {
-    target: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    target: socket === undefined ? `127.0.0.1:${(server.address() as AddressInfo).port}` : `unix:${socket}`,
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
       sessions.forEach((session) => session.destroy());
@@ -116,6 +124,11 @@ export function completion(id: number, label = ""): Reply {
 
 export function summary(count: number): Reply {
   return { payload: { case: "summary", value: { acceptedCount: count, completedCount: count } } };
+}
+
+/** Several responses as one message. */
+export function group(...responses: Reply[]): Reply {
+  return { payload: { case: "group", value: { responses } } };
 }
 
 /** All of a good item. */

@@ -23,7 +23,9 @@ export function loadVectors(): FullVector[] {
   const folder = process.env["MONOPATH_VECTORS"] ?? `${ROOT}tests/contract/vectors`;
   const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
   const vectors = files.map((name) => JSON.parse(readFileSync(`${folder}/${name}`, "utf8")) as FullVector);
-  return vectors.filter((vector) => vector.cuda !== true && vector.segments === undefined && vector.server === undefined);
+  return vectors.filter(
+    (vector) => vector.cuda !== true && vector.segments === undefined && vector.server === undefined,
+  );
 }
 
 /** Says in words where an outcome is not what the vector expects; empty where it is. */

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 
 from monopath.cli.configuration.setting import Group, Setting
 from monopath.cli.configuration.table import SETTINGS
+from monopath.cli.signatures import own_parameters, with_parameters
 
 __all__ = ["GroupedCommand", "with_settings"]
 
@@ -21,7 +22,6 @@ def with_settings(command: Callable[..., None], settings: Sequence[Setting] = SE
     The command gets them as keyword arguments by the settings' names, as they were given and unread: a text, a list of
     texts, a bool, or None. So everything wrong, wherever it is from, can be said at once.
     """
-    own = inspect.signature(command, eval_str=True).parameters.values()
     parameters = [
         *(
             inspect.Parameter(
@@ -29,17 +29,9 @@ def with_settings(command: Callable[..., None], settings: Sequence[Setting] = SE
             )
             for setting in settings
         ),
-        *(it for it in own if it.kind is not inspect.Parameter.VAR_KEYWORD),
+        *(it for it in own_parameters(command) if it.kind is not inspect.Parameter.VAR_KEYWORD),
     ]
-
-    def run(**values: Any) -> None:
-        command(**values)
-
-    run.__doc__ = command.__doc__
-    run.__name__ = command.__name__
-    run.__annotations__ = {it.name: it.annotation for it in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what `inspect` asks for
-    return run
+    return with_parameters(command, parameters, run=command)
 
 
 class GroupedCommand(TyperCommand):
