@@ -85,6 +85,8 @@ const std::vector<Test> kTests = {
          write(folder.path() / "file");
          thrown_by<detail::SegmentError>([&] { open(name); });
        }
+       // A NUL would end the path before its name.
+       CHECK(!detail::is_shared_name(std::string(kSegmentName).replace(20, 1, 1, '\0'), 2));
        thrown_by<detail::SegmentError>([&] { open(kSegmentName); });
        std::filesystem::create_symlink(folder.path() / "file", folder.path() / kSegmentName);
        thrown_by<detail::SegmentError>([&] { open(kSegmentName); });

@@ -25,6 +25,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -62,7 +63,8 @@ inline bool is_shared_name(const std::string& name, std::size_t part_count) {
   if (name.size() != prefix.size() + part_count * kPartLetters || name.rfind(prefix, 0) != 0) return false;
   for (std::size_t index = prefix.size(); index < name.size(); ++index) {
     const bool is_dash = (index - prefix.size()) % kPartLetters == 0;
-    if (is_dash ? name[index] != '-' : std::strchr("0123456789abcdef", name[index]) == nullptr) return false;
+    constexpr std::string_view kHexadecimal = "0123456789abcdef";
+    if (is_dash ? name[index] != '-' : kHexadecimal.find(name[index]) == std::string_view::npos) return false;
   }
   return true;
 }
