@@ -71,7 +71,7 @@ def _rust(text: str, directory: Path) -> Sequence[Sequence[str | Path]]:
     (directory / "Cargo.toml").write_text(
         "[package]\nname = 'stream'\nversion = '0.1.0'\nedition = '2021'\n"
         f"[dependencies]\nmonopath = {{ path = '{crate}' }}\n"
-        "tokio = { version = '1', features = ['macros', 'rt-multi-thread'] }\n"
+        "tokio = { version = '1', features = ['macros'] }\n"
     )
     source = directory / "src" / "main.rs"
     source.parent.mkdir()

@@ -118,11 +118,12 @@ TOOLCHAINS = (
         name="Rust",
         program=Program((_RUST_PROGRAM,)),
         product=_RUST_PROGRAM,
-        builds=(Step(("stubs/rust/debian-cargo.sh", "build", "--release", "--package", "monopath-conformance")),),
+        builds=(Step(("stubs/rust/debian-cargo.sh", "build", "--release", "--workspace", "--bins", "--examples")),),
         packages={
             "cargo": "cargo",
             "protobuf-compiler": "protoc",
             "librust-base64-dev": "",
+            "librust-futures-util-dev": "",
             "librust-h2-dev": "",
             "librust-percent-encoding-dev": "",
             "librust-prost-build-dev": "",

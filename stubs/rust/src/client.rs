@@ -1,6 +1,5 @@
 //! Opens streams and makes calls at one server.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use prost::Message;
@@ -10,7 +9,7 @@ use crate::error::{Error, StreamError};
 use crate::path::{encode, Path};
 use crate::status::{Code, Status};
 use crate::stream::Stream;
-use crate::transport::{Channel, Transport};
+use crate::transport::{next_message, Channel, Transport};
 use crate::v1::{GetCapabilitiesRequest, GetCapabilitiesResponse, PlanRequest, PlanResponse};
 
 /// Opens streams and makes calls at one server. A clone is the same client; tasks may share it.
@@ -55,12 +54,7 @@ impl Client {
         call.half_close();
         let mut response = None;
         loop {
-            let received = poll_fn(|context| {
-                // Whether all was sent, the response tells.
-                let _ = call.poll_flush(context);
-                call.poll_message(context)
-            });
-            match received.await.map_err(failed)? {
+            match next_message(&mut *call).await.map_err(failed)? {
                 Some(message) => response = Some(message),
                 None => break,
             }

@@ -118,7 +118,8 @@ mod tests {
     use crate::v1::TensorSpec;
 
     fn features(data_type: DataType, data: &[u8]) -> Features<()> {
-        let spec = TensorSpec { data_type: data_type.into(), shape: vec![data.len() as i64], size_bytes: data.len() as u32 };
+        let spec =
+            TensorSpec { data_type: data_type.into(), shape: vec![data.len() as i64], size_bytes: data.len() as u32 };
         let mut bytes = FeatureBytes::zeros(data.len());
         bytes.as_mut_slice().copy_from_slice(data);
         Features {

@@ -42,7 +42,9 @@ mod tests {
 
     #[test]
     fn ties_go_to_the_even_neighbour() {
-        for (bits, expected) in [(0x3f80_8000, 0x3f80), (0x3f81_8000, 0x3f82), (0x3f80_8001, 0x3f81), (0x7f7f_ffff, 0x7f80)] {
+        for (bits, expected) in
+            [(0x3f80_8000, 0x3f80), (0x3f81_8000, 0x3f82), (0x3f80_8001, 0x3f81), (0x7f7f_ffff, 0x7f80)]
+        {
             assert_eq!(f32_to_bfloat16(f32::from_bits(bits)), expected);
         }
     }

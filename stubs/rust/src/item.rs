@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 use bytes::Bytes;
 
 use crate::v1::image_source::Content;
-use crate::v1::{encoded_image, raw_pixels, EncodedImage, GridThw, ImageSource, PixelFormat, RawPixels, Size, TileGrid};
+use crate::v1::{
+    encoded_image, raw_pixels, EncodedImage, GridThw, ImageSource, PixelFormat, RawPixels, Size, TileGrid,
+};
 
 /// One image for the path `P`, which is `DeferredCpu` or `DeferredCuda`.
 #[derive(Clone, Debug, PartialEq)]

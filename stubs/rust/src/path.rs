@@ -84,8 +84,8 @@ macro_rules! read {
         fn read(response: Bytes) -> Result<Received, prost::DecodeError> {
             use v1::$features::Location;
             use v1::$payload::Payload;
-            let Some(payload) = v1::$response::decode(response)?.payload else { return Ok(Received::Unknown) };
-            Ok(match payload {
+            let payload = v1::$response::decode(response)?.payload;
+            Ok(payload.map_or(Received::Unknown, |payload| match payload {
                 Payload::Ready(ready) => Received::Ready(ready),
                 Payload::Plan(plan) => Received::Plan(plan),
                 Payload::Error(error) => Received::Error(error),
@@ -107,7 +107,7 @@ macro_rules! read {
                 }),
                 // Not asked for.
                 Payload::Group(_) => Received::Unknown,
-            })
+            }))
         }
     };
 }

@@ -125,7 +125,8 @@ impl<P: Path> Session<P> {
         }
         let limits = self.limits();
         let server = usize::try_from(limits.max_unfinished_items).unwrap_or(usize::MAX);
-        let most = self.config.max_unfinished_items.map_or(server, |caller| server.min(NonZeroUsize::get(caller))).max(1);
+        let most =
+            self.config.max_unfinished_items.map_or(server, |caller| server.min(NonZeroUsize::get(caller))).max(1);
         self.unfinished.len() < most && self.unfinished_bytes + P::payload_bytes(item) <= limits.max_unfinished_bytes
     }
 
@@ -172,12 +173,16 @@ impl<P: Path> Session<P> {
     pub(crate) fn receive(&mut self, received: Received, events: &mut VecDeque<Event<P>>) -> Result<(), Error> {
         match received {
             Received::Unknown => return Ok(()),
-            _ if self.summary.is_some() => return Err(Error::protocol("Expected nothing after the summary, got another message")),
+            _ if self.summary.is_some() => {
+                return Err(Error::protocol("Expected nothing after the summary, got another message"))
+            }
             Received::Goaway => self.is_leaving = true,
             Received::Failure(failure) => self.failure = Some(failure),
             Received::Ready(ready) => return self.receive_ready(ready),
             // A server that is leaving may end a stream before it is open.
-            Received::Summary(summary) if self.ready.is_some() || self.is_leaving => return self.receive_summary(summary),
+            Received::Summary(summary) if self.ready.is_some() || self.is_leaving => {
+                return self.receive_summary(summary)
+            }
             _ if self.ready.is_none() => return Err(Error::protocol("Expected ready first, got another message")),
             Received::Plan(plan) => return self.receive_plan(plan, events),
             Received::Features(id, chunk) => return self.receive_features(id, chunk),
@@ -218,7 +223,11 @@ impl<P: Path> Session<P> {
             return Err(Error::protocol(format_args!("Expected one plan of item {id}, got another")));
         }
         if sent.path != P::PATH as i32 {
-            return Err(Error::protocol(format_args!("Expected a plan of {:?}, got one of path {}", P::PATH, sent.path)));
+            return Err(Error::protocol(format_args!(
+                "Expected a plan of {:?}, got one of path {}",
+                P::PATH,
+                sent.path
+            )));
         }
         item.plan = Some(plan.clone());
         events.push_back(Event::Plan { id, label: item.label.clone(), plan });
@@ -247,9 +256,9 @@ impl<P: Path> Session<P> {
     fn receive_features(&mut self, id: i32, chunk: Option<FeatureChunk>) -> Result<(), Error> {
         let item = self.awaited(id)?;
         let size = planned_bytes(id, item.plan.as_ref())?;
-        let Some(chunk) = chunk else {
-            return Err(Error::protocol(format_args!("Expected features of item {id} in the message, got them elsewhere")));
-        };
+        let chunk = chunk.ok_or_else(|| {
+            Error::protocol(format_args!("Expected features of item {id} in the message, got them elsewhere"))
+        })?;
         let (begin, end) = (item.filled_bytes, item.filled_bytes + chunk.data.len());
         if chunk.offset_bytes as usize != begin || end > size {
             return Err(Error::protocol(format_args!(
@@ -272,7 +281,9 @@ impl<P: Path> Session<P> {
         let size = planned_bytes(id, item.plan.as_ref())?;
         if item.filled_bytes != size {
             let found = item.filled_bytes;
-            return Err(Error::protocol(format_args!("Expected {size} bytes of item {id} before its completion, got {found}")));
+            return Err(Error::protocol(format_args!(
+                "Expected {size} bytes of item {id} before its completion, got {found}"
+            )));
         }
         let (plan, bytes) = (item.plan.take().unwrap_or_default(), std::mem::take(&mut item.features));
         let made = &completion.provenance;
@@ -296,13 +307,18 @@ impl<P: Path> Session<P> {
     fn receive_summary(&mut self, summary: Summary) -> Result<(), Error> {
         if !self.unfinished.is_empty() {
             let count = self.unfinished.len();
-            return Err(Error::protocol(format_args!("Expected {count} more items to end before the summary, got none")));
+            return Err(Error::protocol(format_args!(
+                "Expected {count} more items to end before the summary, got none"
+            )));
         }
-        let ended = [summary.completed_count, summary.failed_count, summary.cancelled_count].map(u64::from).iter().sum::<u64>();
+        let ended =
+            [summary.completed_count, summary.failed_count, summary.cancelled_count].map(u64::from).iter().sum::<u64>();
         let expected = self.accepted_count;
         if summary.accepted_count != expected || ended != u64::from(expected) {
             let found = summary.accepted_count;
-            return Err(Error::protocol(format_args!("Expected a summary of {expected} items, got {found} accepted, {ended} ended")));
+            return Err(Error::protocol(format_args!(
+                "Expected a summary of {expected} items, got {found} accepted, {ended} ended"
+            )));
         }
         self.summary = Some(summary);
         Ok(())
@@ -311,14 +327,23 @@ impl<P: Path> Session<P> {
     fn awaited(&mut self, id: i32) -> Result<&mut Unfinished, Error> {
         match self.unfinished.get_mut(&id) {
             Some(item) if item.refusal.is_none() => Ok(item),
-            _ => Err(Error::protocol(format_args!("Expected a message of an item without an end, got one of item {id}"))),
+            _ => {
+                Err(Error::protocol(format_args!("Expected a message of an item without an end, got one of item {id}")))
+            }
         }
     }
 
     /// Takes the end of an item, and of those that were not sent and waited for their turn behind it.
-    fn end(&mut self, id: i32, end: Result<Features<P>, ItemError>, events: &mut VecDeque<Event<P>>) -> Result<(), Error> {
+    fn end(
+        &mut self,
+        id: i32,
+        end: Result<Features<P>, ItemError>,
+        events: &mut VecDeque<Event<P>>,
+    ) -> Result<(), Error> {
         if let Some(first) = self.order.pop_front().filter(|first| *first != id) {
-            return Err(Error::protocol(format_args!("Expected item {first} to end first, as sent, got the end of item {id}")));
+            return Err(Error::protocol(format_args!(
+                "Expected item {first} to end first, as sent, got the end of item {id}"
+            )));
         }
         if let Some(item) = self.unfinished.remove(&id) {
             self.unfinished_bytes -= item.payload_bytes;

@@ -86,7 +86,7 @@ impl Status {
     /// Reads the details. What cannot be read, or is of another kind, is left out.
     pub fn details(&self) -> Details {
         let mut found = Details::default();
-        let Ok(status) = RpcStatus::decode(self.details.as_slice()) else { return found };
+        let status = RpcStatus::decode(self.details.as_slice()).unwrap_or_default();
         for detail in status.details {
             match detail.type_url.rsplit('/').next() {
                 Some("google.rpc.ErrorInfo") => {
@@ -198,7 +198,10 @@ mod tests {
                 detail("Help", &ErrorInfo::default()),
                 detail("ErrorInfo", &ErrorInfo { reason: "CONFIG_INVALID".into(), domain: "monopath.v1".into() }),
                 detail("BadRequest", &BadRequest { violations: vec![violation.clone()] }),
-                detail("RetryInfo", &RetryInfo { delay: Some(prost_types::Duration { seconds: 2, nanos: 500_000_000 }) }),
+                detail(
+                    "RetryInfo",
+                    &RetryInfo { delay: Some(prost_types::Duration { seconds: 2, nanos: 500_000_000 }) },
+                ),
             ],
         };
         let status = Status { details: sent.encode_to_vec(), ..Status::new(Code::InvalidArgument, "no") };
@@ -219,7 +222,10 @@ mod tests {
 
     #[test]
     fn a_number_that_is_no_code_is_unknown() {
-        assert_eq!([-1, 0, 16, 17].map(Code::from_number), [Code::Unknown, Code::Ok, Code::Unauthenticated, Code::Unknown]);
+        assert_eq!(
+            [-1, 0, 16, 17].map(Code::from_number),
+            [Code::Unknown, Code::Ok, Code::Unauthenticated, Code::Unknown]
+        );
         for (number, (code, _)) in (0_i32..).zip(CODES) {
             assert_eq!(Code::from_number(number), code);
         }

@@ -1,12 +1,13 @@
 //! A stream of items and their results.
 
 use std::collections::VecDeque;
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::future::poll_fn;
 use tokio::time::sleep_until;
 
 use crate::config::Config;
@@ -245,8 +246,9 @@ impl<P: Path> Stream<P> {
     }
 
     fn take_message(&mut self, message: Bytes) -> Result<(), Error> {
-        let received = P::read(message)
-            .map_err(|error| Error::protocol(format_args!("Expected a response of {:?}, got other bytes: {error}", P::PATH)))?;
+        let received = P::read(message).map_err(|error| {
+            Error::protocol(format_args!("Expected a response of {:?}, got other bytes: {error}", P::PATH))
+        })?;
         let is_opening = matches!(received, Received::Ready(_));
         self.session.receive(received, &mut self.events)?;
         if is_opening {
@@ -272,6 +274,9 @@ impl<P: Path> Stream<P> {
     fn take_end(&mut self) -> Result<(), Error> {
         if let Some(failure) = self.session.take_failure() {
             return Err(StreamError::of_failure(failure).into());
+        }
+        if !self.is_closing && !self.session.is_leaving() {
+            return Err(Error::protocol("Expected the server to wait for the half-close, got its end"));
         }
         if let Some(done) = self.session.receive_end()? {
             add(&mut self.summary, &done);
@@ -311,7 +316,11 @@ impl<P: Path> Stream<P> {
     }
 }
 
-async fn open_call<P: Path>(transport: &dyn Transport, config: &Config, deadline: Option<Instant>) -> Result<Box<dyn Call>, Error> {
+async fn open_call<P: Path>(
+    transport: &dyn Transport,
+    config: &Config,
+    deadline: Option<Instant>,
+) -> Result<Box<dyn Call>, Error> {
     let opened = transport.open(P::METHOD, deadline).await;
     let mut call = opened.map_err(|status| StreamError::of_status(status, None))?;
     call.push(P::config(config));

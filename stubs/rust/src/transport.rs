@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::future::poll_fn;
 
 pub use self::channel::{Channel, Io};
 use crate::status::Status;
@@ -41,4 +42,14 @@ pub trait Call: Send {
 
     /// Takes the next message of the server. `None` is the end with the status OK, an error any other end.
     fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>>;
+}
+
+/// Takes the next message of the server, as `poll_message` does, and sends what is queued meanwhile.
+pub async fn next_message(call: &mut dyn Call) -> Result<Option<Bytes>, Status> {
+    poll_fn(|context| {
+        // Whether all was sent, the call's end tells.
+        let _ = call.poll_flush(context);
+        call.poll_message(context)
+    })
+    .await
 }

@@ -1,11 +1,10 @@
 //! One call, as a good client makes it.
 
-use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use monopath::status::Status;
-use monopath::transport::{Call, Channel, Transport};
+use monopath::transport::{next_message, Call, Channel, Transport};
 
 const JOB_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -28,12 +27,7 @@ pub async fn exchange(address: &str, method: &str, requests: Vec<Bytes>, half_cl
     }
     let mut responses = Vec::new();
     loop {
-        let received = poll_fn(|context| {
-            // Whether all was sent, the call's end tells.
-            let _ = call.poll_flush(context);
-            call.poll_message(context)
-        });
-        match received.await {
+        match next_message(&mut *call).await {
             Ok(Some(response)) => responses.push(response),
             Ok(None) => return (responses, None),
             Err(status) => return (responses, Some(status)),

@@ -13,17 +13,16 @@ mod wire;
 use std::io::{self, BufRead, Write};
 
 use serde_json::{json, Value};
-use tokio::runtime;
 
 use crate::schema::Schema;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let schema = Schema::of_contract()?;
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     for line in io::stdin().lock().lines() {
         let job: Value = serde_json::from_str(&line?)?;
         let name = &job["vector"]["name"];
-        let answer = match runtime.block_on(vector::run(&schema, &job)) {
+        let answer = match vector::run(&schema, &job).await {
             Ok((responses, status)) => json!({"name": name, "responses": responses, "status": status}),
             // Whatever goes wrong on this side is told as the reason that the vector was skipped for.
             Err(why) => json!({"name": name, "skipped": why}),

@@ -21,7 +21,8 @@ pub fn encode(schema: &Schema, name: &str, value: &Value) -> Result<Vec<u8>, Str
         let field = field_of(message, key).ok_or_else(|| format!("Expected a field of {name}, got {key:?}"))?;
         if is_repeated(field) {
             let values = value.as_array().ok_or_else(|| format!("Expected a list for {key}, got {value}"))?;
-            let values = values.iter().map(|value| encode_value(schema, field, value)).collect::<Result<Vec<_>, _>>()?;
+            let values =
+                values.iter().map(|value| encode_value(schema, field, value)).collect::<Result<Vec<_>, _>>()?;
             put_list(&mut bytes, field.number(), &values);
         } else {
             let wire = encode_value(schema, field, value)?;
@@ -48,7 +49,9 @@ pub fn decode(schema: &Schema, name: &str, bytes: &[u8]) -> Result<Value, String
     for field in &schema.message(name)?.field {
         let mut values = Vec::new();
         for (_, wire) in fields.iter().filter(|(number, _)| *number == field.number()) {
-            for wire in unpacked(field, wire).ok_or_else(|| format!("Expected a list for {}, got other bytes", field.name()))? {
+            for wire in
+                unpacked(field, wire).ok_or_else(|| format!("Expected a list for {}, got other bytes", field.name()))?
+            {
                 values.push(decode_value(schema, field, &wire)?);
             }
         }
@@ -84,12 +87,12 @@ fn put_list(bytes: &mut Vec<u8>, number: i32, values: &[Wire]) {
 fn unpacked(field: &FieldDescriptorProto, wire: &Wire) -> Option<Vec<Wire>> {
     match (default_of(field), wire) {
         (Wire::Varint(_), Wire::Bytes(bytes)) => wire::packed(bytes, |rest| wire::take_varint(rest).map(Wire::Varint)),
-        (Wire::Fixed64(_), Wire::Bytes(bytes)) => wire::packed(bytes, |rest| {
-            Some(Wire::Fixed64(u64::from_le_bytes(wire::take(rest, 8)?.try_into().ok()?)))
-        }),
-        (Wire::Fixed32(_), Wire::Bytes(bytes)) => wire::packed(bytes, |rest| {
-            Some(Wire::Fixed32(u32::from_le_bytes(wire::take(rest, 4)?.try_into().ok()?)))
-        }),
+        (Wire::Fixed64(_), Wire::Bytes(bytes)) => {
+            wire::packed(bytes, |rest| Some(Wire::Fixed64(u64::from_le_bytes(wire::take(rest, 8)?.try_into().ok()?))))
+        }
+        (Wire::Fixed32(_), Wire::Bytes(bytes)) => {
+            wire::packed(bytes, |rest| Some(Wire::Fixed32(u32::from_le_bytes(wire::take(rest, 4)?.try_into().ok()?))))
+        }
         _ => Some(vec![wire.clone()]),
     }
 }
@@ -115,13 +118,19 @@ fn encode_value(schema: &Schema, field: &FieldDescriptorProto, value: &Value) ->
             None => value.as_i64(),
         }
         .map(|number| Wire::Varint(number as u64)),
-        Type::Sint32 => integer_of(value).and_then(|value| i32::try_from(value).ok()).map(|value| {
-            Wire::Varint(u64::from(((value << 1) ^ (value >> 31)) as u32))
-        }),
+        Type::Sint32 => integer_of(value)
+            .and_then(|value| i32::try_from(value).ok())
+            .map(|value| Wire::Varint(u64::from(((value << 1) ^ (value >> 31)) as u32))),
         // A negative one is written in 64 bits, whatever its type.
-        Type::Int32 => integer_of(value).and_then(|value| i32::try_from(value).ok()).map(|value| Wire::Varint(value as u64)),
-        Type::Int64 => integer_of(value).and_then(|value| i64::try_from(value).ok()).map(|value| Wire::Varint(value as u64)),
-        Type::Uint32 => integer_of(value).and_then(|value| u32::try_from(value).ok()).map(|value| Wire::Varint(value.into())),
+        Type::Int32 => {
+            integer_of(value).and_then(|value| i32::try_from(value).ok()).map(|value| Wire::Varint(value as u64))
+        }
+        Type::Int64 => {
+            integer_of(value).and_then(|value| i64::try_from(value).ok()).map(|value| Wire::Varint(value as u64))
+        }
+        Type::Uint32 => {
+            integer_of(value).and_then(|value| u32::try_from(value).ok()).map(|value| Wire::Varint(value.into()))
+        }
         Type::Uint64 => integer_of(value).and_then(|value| u64::try_from(value).ok()).map(Wire::Varint),
         other => return Err(format!("Expected a type that the contract uses, got {other:?}")),
     };
@@ -152,9 +161,11 @@ fn decode_value(schema: &Schema, field: &FieldDescriptorProto, wire: &Wire) -> R
 fn integer_of(value: &Value) -> Option<i128> {
     match value {
         Value::String(text) => text.parse().ok(),
-        Value::Number(number) => number.as_u64().map(i128::from).or_else(|| number.as_i64().map(i128::from)).or_else(|| {
-            number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() < 1e18).map(|value| value as i128)
-        }),
+        Value::Number(number) => {
+            number.as_u64().map(i128::from).or_else(|| number.as_i64().map(i128::from)).or_else(|| {
+                number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() < 1e18).map(|value| value as i128)
+            })
+        }
         _ => None,
     }
 }
@@ -201,7 +212,11 @@ fn encode_duration(value: &Value) -> Result<Vec<u8>, String> {
 fn decode_duration(fields: &[(i32, Wire)]) -> Value {
     let part = |wanted| {
         let found = fields.iter().rev().find(|(number, _)| *number == wanted);
-        if let Some((_, Wire::Varint(value))) = found { *value as i64 } else { 0 }
+        if let Some((_, Wire::Varint(value))) = found {
+            *value as i64
+        } else {
+            0
+        }
     };
     let (seconds, nanos) = (part(1), part(2));
     let sign = if seconds < 0 || nanos < 0 { "-" } else { "" };

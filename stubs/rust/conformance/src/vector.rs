@@ -16,12 +16,13 @@ pub async fn run(schema: &Schema, job: &Value) -> Result<(Vec<Value>, Value), St
     let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| format!("Expected a text, got {value}"));
     let method = schema.method(&text(&vector["method"])?)?;
     let requests = vector["requests"].as_array().ok_or("Expected a list of requests, got none")?;
-    let requests = requests.iter().map(|request| encode_request(schema, method, request)).collect::<Result<Vec<_>, _>>()?;
+    let requests =
+        requests.iter().map(|request| encode_request(schema, method, request)).collect::<Result<Vec<_>, _>>()?;
     let half_close = vector["half_close"].as_bool().unwrap_or(true);
     let (responses, status) = exchange(&text(&job["address"])?, &method.path, requests, half_close).await;
-    let responses = responses.into_iter().map(|response| {
-        protojson::decode(schema, &method.response, &through_type(&method.response, response)?)
-    });
+    let responses = responses
+        .into_iter()
+        .map(|response| protojson::decode(schema, &method.response, &through_type(&method.response, response)?));
     Ok((responses.collect::<Result<Vec<_>, _>>()?, status_json(&status.unwrap_or_else(|| Status::new(Code::Ok, "")))))
 }
 
@@ -57,7 +58,8 @@ fn through_type(name: &str, bytes: Bytes) -> Result<Bytes, String> {
 
 fn status_json(status: &Status) -> Value {
     let details = status.details();
-    let violation = |wrong: &monopath::status::Violation| json!({"field": wrong.field, "description": wrong.description});
+    let violation =
+        |wrong: &monopath::status::Violation| json!({"field": wrong.field, "description": wrong.description});
     json!({
         "code": status.code.name(),
         "message": status.message,

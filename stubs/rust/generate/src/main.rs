@@ -11,8 +11,9 @@ use prost::Message;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
-    let [protos, out] = arguments.as_slice() else {
-        return Err(format!("Expected the folder of the contract and that of the code, got {} arguments", arguments.len()).into());
+    let (protos, out) = match arguments.as_slice() {
+        [protos, out] => (protos, out),
+        _ => return Err(format!("Expected PROTOS and OUTDIR, got {} arguments", arguments.len()).into()),
     };
     let mut sources: Vec<PathBuf> = fs::read_dir(protos.join("monopath/v1"))?
         .map(|entry| entry.map(|found| found.path()))
@@ -48,7 +49,11 @@ fn reasons(schema: &Path) -> Result<String, Box<dyn Error>> {
             let traits = value.options.as_ref().and_then(|options| options.traits.clone()).unwrap_or_default();
             // GRPC_CODE_UNSPECIFIED is that of no reason: UNKNOWN.
             let number = if traits.code == 0 { 2 } else { traits.code };
-            code += &format!("        crate::v1::{name}::{} => ({number}, {}),\n", variant(name, &value.name), traits.retryable);
+            code += &format!(
+                "        crate::v1::{name}::{} => ({number}, {}),\n",
+                variant(name, &value.name),
+                traits.retryable
+            );
         }
         code += "    }\n}\n";
     }
@@ -57,10 +62,7 @@ fn reasons(schema: &Path) -> Result<String, Box<dyn Error>> {
 
 /// A variant's name, as prost gives it: without the enum's name before it, in camel case.
 fn variant(enumeration: &str, value: &str) -> String {
-    let camel: String = value
-        .split('_')
-        .map(|word| word[..1].to_owned() + &word[1..].to_lowercase())
-        .collect();
+    let camel: String = value.split('_').map(|word| word[..1].to_owned() + &word[1..].to_lowercase()).collect();
     camel[enumeration.len()..].to_owned()
 }
 

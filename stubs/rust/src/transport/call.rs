@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::ready;
 use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
 use tokio::time::Sleep;
@@ -37,7 +38,11 @@ enum Responses {
 }
 
 impl H2Call {
-    pub(super) fn new(response: ResponseFuture, requests: SendStream<Bytes>, deadline: Option<Pin<Box<Sleep>>>) -> Self {
+    pub(super) fn new(
+        response: ResponseFuture,
+        requests: SendStream<Bytes>,
+        deadline: Option<Pin<Box<Sleep>>>,
+    ) -> Self {
         H2Call {
             requests,
             queue: VecDeque::new(),
@@ -81,7 +86,7 @@ impl H2Call {
         loop {
             let body = match &mut self.responses {
                 Responses::Awaited(response) => {
-                    let Poll::Ready(response) = Pin::new(response).poll(context) else { return Poll::Pending };
+                    let response = ready!(Pin::new(response).poll(context));
                     let (head, body) = response.map_err(|error| status_of_error(&error))?.into_parts();
                     check_response(head.status, &head.headers)?;
                     if let Some(status) = status_of(&head.headers) {
@@ -104,7 +109,7 @@ impl H2Call {
                     body.flow_control().release_capacity(data.len()).map_err(|error| status_of_error(&error))?;
                 }
                 Poll::Ready(None) => {
-                    let Poll::Ready(trailers) = body.poll_trailers(context) else { return Poll::Pending };
+                    let trailers = ready!(body.poll_trailers(context));
                     let trailers = trailers.map_err(|error| status_of_error(&error))?.unwrap_or_default();
                     let status = status_of(&trailers)
                         .unwrap_or_else(|| Status::new(Code::Unknown, "Expected a status in the trailers, got none"));
@@ -138,8 +143,7 @@ impl Call for H2Call {
         if self.send_closed || self.end.is_some() {
             return Poll::Ready(());
         }
-        let Poll::Ready(sent) = self.poll_send(context) else { return Poll::Pending };
-        if sent.is_err() {
+        if ready!(self.poll_send(context)).is_err() {
             // Why is told where responses are read.
             self.send_closed = true;
             self.queue.clear();
@@ -158,7 +162,10 @@ impl Call for H2Call {
                         return Poll::Pending;
                     }
                     self.requests.send_reset(Reason::CANCEL);
-                    self.end = Some(Err(Status::new(Code::DeadlineExceeded, "Expected the end before the deadline, got none")));
+                    self.end = Some(Err(Status::new(
+                        Code::DeadlineExceeded,
+                        "Expected the end before the deadline, got none",
+                    )));
                 }
             }
             self.queue.clear();

@@ -42,7 +42,15 @@ pub struct Channel {
     authority: String,
     scheme: &'static str,
     authorization: Option<HeaderValue>,
-    connection: Mutex<Option<SendRequest<Bytes>>>,
+    kept: Mutex<Kept>,
+}
+
+/// The latest connection.
+#[derive(Default)]
+struct Kept {
+    /// Counts up from 1.
+    number: u64,
+    sender: Option<SendRequest<Bytes>>,
 }
 
 impl Channel {
@@ -77,7 +85,7 @@ impl Channel {
             authority: authority.to_owned(),
             scheme: "http",
             authorization: None,
-            connection: Mutex::new(None),
+            kept: Mutex::default(),
         }
     }
 
@@ -115,24 +123,33 @@ impl Channel {
         Ok(sender)
     }
 
-    /// A connection that takes a call now.
-    async fn sender(&self) -> Result<SendRequest<Bytes>, Status> {
-        let kept = self.connection.lock().await.clone();
-        if let Some(kept) = kept {
-            // It waits here where the server has as many calls as it takes, with the lock released.
-            if let Ok(ready) = kept.ready().await {
-                return Ok(ready);
+    /// The connection that is kept, made anew where that is not newer than the one that was found lost.
+    async fn connection(&self, lost: u64) -> Result<(u64, SendRequest<Bytes>), Status> {
+        let mut kept = self.kept.lock().await;
+        if let Kept { number, sender: Some(sender) } = &*kept {
+            if *number > lost {
+                return Ok((*number, sender.clone()));
             }
         }
-        let mut connection = self.connection.lock().await;
-        let fresh = self.connect().await?.ready().await.map_err(|error| status_of_error(&error))?;
-        *connection = Some(fresh.clone());
-        Ok(fresh)
+        let sender = self.connect().await?;
+        *kept = Kept { number: kept.number + 1, sender: Some(sender.clone()) };
+        Ok((kept.number, sender))
+    }
+
+    /// A connection that takes a call now. It waits where the server has as many calls as it takes.
+    async fn sender(&self) -> Result<SendRequest<Bytes>, Status> {
+        let (number, sender) = self.connection(0).await?;
+        if let Ok(sender) = sender.ready().await {
+            return Ok(sender);
+        }
+        let (_, sender) = self.connection(number).await?;
+        sender.ready().await.map_err(|error| status_of_error(&error))
     }
 
     fn request(&self, method: &str, deadline: Option<Instant>) -> Result<Request<()>, Status> {
         let uri = Uri::builder().scheme(self.scheme).authority(self.authority.as_str()).path_and_query(method).build();
-        let wrong = |error: http::Error| Status::new(Code::Internal, format!("Expected the name of a server, got: {error}"));
+        let wrong =
+            |error: http::Error| Status::new(Code::Internal, format!("Expected the name of a server, got: {error}"));
         let mut request = Request::builder()
             .method(Method::POST)
             .version(Version::HTTP_2)
@@ -141,7 +158,8 @@ impl Channel {
             .header("te", "trailers")
             .header("user-agent", concat!("monopath-rust/", env!("CARGO_PKG_VERSION")));
         if let Some(deadline) = deadline {
-            let left = deadline.saturating_duration_since(Instant::now()).as_millis().clamp(1, MAX_TIMEOUT_MILLISECONDS);
+            let left =
+                deadline.saturating_duration_since(Instant::now()).as_millis().clamp(1, MAX_TIMEOUT_MILLISECONDS);
             request = request.header("grpc-timeout", format!("{left}m"));
         }
         if let Some(authorization) = &self.authorization {

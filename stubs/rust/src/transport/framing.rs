@@ -35,11 +35,17 @@ impl Deframer {
 
     /// The next message, if all of it is there.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Status> {
-        let Some(mut prefix) = self.buffer.get(..PREFIX_BYTES) else { return Ok(None) };
+        let mut prefix = match self.buffer.get(..PREFIX_BYTES) {
+            Some(prefix) => prefix,
+            None => return Ok(None),
+        };
         let flag = prefix.get_u8();
         let length = prefix.get_u32() as usize;
         if flag != 0 {
-            return Err(Status::new(Code::Internal, format!("Expected an uncompressed message, got one with the flag {flag}")));
+            return Err(Status::new(
+                Code::Internal,
+                format!("Expected an uncompressed message, got one with the flag {flag}"),
+            ));
         }
         if length > MAX_MESSAGE_BYTES {
             let text = format!("Expected a message of at most {MAX_MESSAGE_BYTES} bytes, got {length}");
@@ -64,7 +70,8 @@ mod tests {
     use super::*;
 
     fn framed(messages: &[&[u8]]) -> Vec<u8> {
-        let framed = messages.iter().map(|message| [&prefix(&Bytes::copy_from_slice(message)).unwrap()[..], *message].concat());
+        let framed =
+            messages.iter().map(|message| [&prefix(&Bytes::copy_from_slice(message)).unwrap()[..], *message].concat());
         framed.collect::<Vec<_>>().concat()
     }
 

@@ -12,7 +12,10 @@ pub(super) fn check_response(status: StatusCode, headers: &HeaderMap) -> Result<
         return Ok(());
     }
     if status != StatusCode::OK {
-        return Err(Status::new(code_of_http(status), format!("Expected a response of gRPC, got the HTTP status {status}")));
+        return Err(Status::new(
+            code_of_http(status),
+            format!("Expected a response of gRPC, got the HTTP status {status}"),
+        ));
     }
     let content_type = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or("");
     if content_type == "application/grpc"
@@ -27,11 +30,15 @@ pub(super) fn check_response(status: StatusCode, headers: &HeaderMap) -> Result<
 /// The status in trailers, or in headers without a body. `None` where there is none.
 pub(super) fn status_of(headers: &HeaderMap) -> Option<Status> {
     let number = headers.get("grpc-status")?.to_str().ok().and_then(|text| text.parse().ok());
-    let message = headers.get("grpc-message").map_or_else(String::new, |value| {
-        percent_decode(value.as_bytes()).decode_utf8_lossy().into_owned()
-    });
+    let message = headers
+        .get("grpc-message")
+        .map_or_else(String::new, |value| percent_decode(value.as_bytes()).decode_utf8_lossy().into_owned());
     let details = headers.get("grpc-status-details-bin").and_then(|value| from_base64(value.to_str().ok()?));
-    Some(Status { code: number.map_or(Code::Unknown, Code::from_number), message, details: details.unwrap_or_default() })
+    Some(Status {
+        code: number.map_or(Code::Unknown, Code::from_number),
+        message,
+        details: details.unwrap_or_default(),
+    })
 }
 
 /// How a call ended whose stream was reset, or whose connection was lost.
@@ -89,7 +96,9 @@ mod tests {
 
     #[test]
     fn base64_is_read_with_and_without_padding() {
-        for (text, bytes) in [("", ""), ("Zg", "f"), ("Zg==", "f"), ("Zm8", "fo"), ("Zm8=", "fo"), ("Zm9vYmFy", "foobar")] {
+        for (text, bytes) in
+            [("", ""), ("Zg", "f"), ("Zg==", "f"), ("Zm8", "fo"), ("Zm8=", "fo"), ("Zm9vYmFy", "foobar")]
+        {
             assert_eq!(from_base64(text).unwrap(), bytes.as_bytes());
         }
         assert_eq!(from_base64("a b"), None);
