@@ -53,11 +53,8 @@ impl Client {
         call.push(encode(request));
         call.half_close();
         let mut response = None;
-        loop {
-            match next_message(&mut *call).await.map_err(failed)? {
-                Some(message) => response = Some(message),
-                None => break,
-            }
+        while let Some(message) = next_message(&mut *call).await.map_err(failed)? {
+            response = Some(message);
         }
         let missing = || failed(Status::new(Code::Internal, "Expected a response, got none"));
         R::decode(response.ok_or_else(missing)?)

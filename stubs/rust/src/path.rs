@@ -34,7 +34,7 @@ impl Path for Local {}
 pub enum Received {
     /// A response that this release does not know, which is to be skipped.
     Unknown,
-    Ready(v1::Ready),
+    Ready(Box<v1::Ready>),
     Plan(v1::ItemPlan),
     /// Features of an item; no chunk where they are elsewhere.
     Features(i32, Option<FeatureChunk>),
@@ -86,7 +86,7 @@ macro_rules! read {
             use v1::$payload::Payload;
             let payload = v1::$response::decode(response)?.payload;
             Ok(payload.map_or(Received::Unknown, |payload| match payload {
-                Payload::Ready(ready) => Received::Ready(ready),
+                Payload::Ready(ready) => Received::Ready(Box::new(ready)),
                 Payload::Plan(plan) => Received::Plan(plan),
                 Payload::Error(error) => Received::Error(error),
                 Payload::Summary(summary) => Received::Summary(summary),

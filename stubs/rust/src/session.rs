@@ -15,6 +15,8 @@ use crate::v1::{
 };
 
 /// What is told of an item of the path `P`.
+// Most events are results, and each is taken out at once.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Event<P> {
     /// What will come of an item, long before its features: the plan is made from the image's header.
@@ -178,7 +180,7 @@ impl<P: Path> Session<P> {
             }
             Received::Goaway => self.is_leaving = true,
             Received::Failure(failure) => self.failure = Some(failure),
-            Received::Ready(ready) => return self.receive_ready(ready),
+            Received::Ready(ready) => return self.receive_ready(*ready),
             // A server that is leaving may end a stream before it is open.
             Received::Summary(summary) if self.ready.is_some() || self.is_leaving => {
                 return self.receive_summary(summary)

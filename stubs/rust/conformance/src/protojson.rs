@@ -222,3 +222,59 @@ fn decode_duration(fields: &[(i32, Wire)]) -> Value {
     let sign = if seconds < 0 || nanos < 0 { "-" } else { "" };
     format!("{sign}{}.{:09}s", seconds.abs(), nanos.abs()).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What a message's JSON comes back as, by way of its bytes.
+    fn round_trip(name: &str, value: Value) -> Value {
+        let schema = Schema::of_contract().unwrap();
+        decode(&schema, name, &encode(&schema, name, &value).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn numbers_come_back_as_json_writes_them() {
+        let sent =
+            json!({"spec": {"dataType": "DATA_TYPE_UINT8", "shape": ["-1", 9007199254740993_i64], "sizeBytes": 7}});
+        let spec = json!({"dataType": "DATA_TYPE_UINT8", "shape": ["-1", "9007199254740993"], "sizeBytes": 7});
+        assert_eq!(round_trip(".monopath.v1.Tensor", sent), json!({"spec": spec, "data": ""}));
+        let crop = json!({"leftPx": -3, "topPx": i32::MIN, "widthPx": 1, "heightPx": u32::MAX});
+        assert_eq!(round_trip(".monopath.v1.Crop", crop.clone()), crop);
+    }
+
+    #[test]
+    fn doubles_come_back_to_the_last_bit() {
+        for value in [json!(-0.0), json!(3.4028234663852886e38), json!(0.1), json!("NaN"), json!("-Infinity")] {
+            let found = round_trip(".monopath.v1.ChannelValues", json!({ "red": value }));
+            assert_eq!(found["red"].to_string(), value.to_string());
+        }
+    }
+
+    #[test]
+    fn an_unknown_number_of_an_enum_stays_and_a_default_is_left_out_only_where_it_has_presence() {
+        let found = round_trip(".monopath.v1.OutputConfig", json!({"dataType": 99, "inline": {"chunkBytes": 0}}));
+        assert_eq!(found["dataType"], 99);
+        assert_eq!(found["order"], "RESULT_ORDER_UNSPECIFIED");
+        assert_eq!(found["inline"], json!({"chunkBytes": 0}));
+        assert_eq!(found.get("sharedMemory"), None);
+    }
+
+    #[test]
+    fn durations_have_a_sign_and_a_fraction() {
+        for (text, expected) in [("1.5s", "1.500000000s"), ("-0.25s", "-0.250000000s"), ("3s", "3.000000000s")] {
+            let found = round_trip(".monopath.v1.ItemTimings", json!({ "queued": text }));
+            assert_eq!(found["queued"], expected);
+        }
+    }
+
+    #[test]
+    fn what_the_schema_does_not_know_is_refused() {
+        let schema = Schema::of_contract().unwrap();
+        for wrong in [json!({"widthPixels": 1}), json!({"widthPx": -1}), json!({"widthPx": 1.5}), json!([])] {
+            assert!(encode(&schema, ".monopath.v1.Size", &wrong).is_err());
+        }
+    }
+}
