@@ -68,7 +68,8 @@ def _go(text: str, directory: Path) -> Sequence[Sequence[str | Path]]:
 def _rust(text: str, directory: Path) -> Sequence[Sequence[str | Path]]:
     # A crate of its own that depends on the client's, built beside it.
     crate = _STUBS / "rust"
-    (directory / "Cargo.toml").write_text(
+    manifest = directory / "Cargo.toml"
+    manifest.write_text(
         "[package]\nname = 'stream'\nversion = '0.1.0'\nedition = '2021'\n"
         f"[dependencies]\nmonopath = {{ path = '{crate}' }}\n"
         "tokio = { version = '1', features = ['macros'] }\n"
@@ -76,7 +77,7 @@ def _rust(text: str, directory: Path) -> Sequence[Sequence[str | Path]]:
     source = directory / "src" / "main.rs"
     source.parent.mkdir()
     source.write_text(text)
-    return [(crate / "debian-cargo.sh", "run", "--quiet", "--release", "--manifest-path", directory / "Cargo.toml", "--")]
+    return [(crate / "debian-cargo.sh", "run", "--quiet", "--release", "--manifest-path", manifest, "--")]
 
 
 def _cpp(_text: str, _directory: Path) -> Sequence[Sequence[str | Path]]:

@@ -1,11 +1,22 @@
 //! Writes the features of one image to a file: `preprocess ADDRESS PRESET IMAGE OUT`.
 
+use std::process::ExitCode;
 use std::{env, error::Error, fs};
 
 use monopath::{Client, Config, DataType, DeferredCpu, Event, Image};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match preprocess().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn preprocess() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let (address, preset, image, out) = match arguments.as_slice() {
         [address, preset, image, out] => (address, preset, image, out),

@@ -24,8 +24,9 @@ const MAX_FRUITLESS_MOVES: u32 = 3;
 /// Takes items of the path `P`, and gives one [`ItemResult`] for each.
 ///
 /// Whatever of it is awaited both reads and writes, so that neither waits for the other for ever; nothing happens in between,
-/// and what the server has to say waits on the connection. Its futures may be dropped at any time: nothing is lost or sent
-/// twice. A stream that is dropped is cancelled, with what is in flight.
+/// and what the server has to say waits on the connection. Its futures may be dropped at any time: what was begun goes on with
+/// the next one, and no result is lost. Only of an item whose `send` was dropped it is not said whether it was sent; its
+/// result, if it was, comes like any other. A stream that is dropped is cancelled, with what is in flight.
 ///
 /// Several streams of the server may carry it, one after another: where the server asks to move, the items that it has are
 /// awaited, and the rest goes to a new stream under the same config. Ids go on.

@@ -46,6 +46,18 @@ async fn map_gives_every_result_and_finish_the_summary() {
 }
 
 #[tokio::test]
+async fn a_stream_moves_to_another_task() {
+    let (client, _) = client([completing(1)]);
+    let mut stream = client.open::<DeferredCpu>(config()).await.unwrap();
+    let task = tokio::spawn(async move {
+        stream.send(item()).await.unwrap();
+        stream.next().await.unwrap().unwrap();
+        stream.finish().await
+    });
+    assert_eq!(task.await.unwrap().unwrap().completed_count, 1);
+}
+
+#[tokio::test]
 async fn a_plan_is_told_before_its_features_are_made() {
     let (client, _) = client([completing(1)]);
     let mut stream = client.open::<DeferredCpu>(config()).await.unwrap();
