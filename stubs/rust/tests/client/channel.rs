@@ -5,6 +5,7 @@ use monopath::transport::Channel;
 use monopath::v1::{GetCapabilitiesRequest, GetCapabilitiesResponse};
 use monopath::{Client, Error, StreamError};
 use tokio::net::UnixListener;
+use tokio::sync::oneshot;
 
 use crate::fake_server::{channel, client, script, Script};
 use crate::messages::OK;
@@ -61,6 +62,29 @@ async fn calls_share_a_connection_and_one_that_is_lost_is_replaced() {
     }
     let _ = client.capabilities().await;
     assert_eq!(seen.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_call_survives_a_goaway_and_the_next_one_has_a_new_connection() {
+    let (start, started) = oneshot::channel::<()>();
+    let leaving = script(|mut side| async move {
+        side.leave();
+        started.await.unwrap();
+        side.say(GetCapabilitiesResponse { server_version: "1".into(), ..GetCapabilitiesResponse::default() }).await;
+        side.end(OK);
+    });
+    let (client, seen) = client([leaving, answering("2"), answering("2"), answering("2")]);
+    let next = async {
+        // The connection that is left may still take a call before its end is told.
+        while seen.connections() < 2 {
+            if let Ok(answer) = client.capabilities().await {
+                assert_eq!(answer.server_version, "2");
+            }
+        }
+        start.send(()).unwrap();
+    };
+    let (first, ()) = tokio::join!(client.capabilities(), next);
+    assert_eq!(first.unwrap().server_version, "1");
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use monopath::transport::{Channel, Io};
 use monopath::Client;
 use prost::Message;
 use tokio::io::{duplex, DuplexStream};
+use tokio::sync::Notify;
 
 const PIPE_BYTES: usize = 64 << 10;
 
@@ -68,7 +69,19 @@ pub fn channel(scripts: impl IntoIterator<Item = Script>) -> (Channel, Seen) {
 
 async fn serve(pipe: DuplexStream, scripts: Arc<Mutex<VecDeque<Script>>>, seen: Seen) {
     let mut connection = server::handshake(pipe).await.unwrap();
-    while let Some(Ok((request, respond))) = connection.accept().await {
+    let leaving = Arc::new(Notify::new());
+    loop {
+        let accepted = tokio::select! {
+            accepted = connection.accept() => accepted,
+            () = leaving.notified() => {
+                connection.graceful_shutdown();
+                continue;
+            }
+        };
+        let (request, respond) = match accepted {
+            Some(Ok(call)) => call,
+            _ => return,
+        };
         seen.calls.fetch_add(1, Ordering::SeqCst);
         let script = match scripts.lock().unwrap().pop_front() {
             Some(script) => script,
@@ -77,7 +90,8 @@ async fn serve(pipe: DuplexStream, scripts: Arc<Mutex<VecDeque<Script>>>, seen: 
         };
         let (head, requests) = request.into_parts();
         let head = Request::from_parts(head, ());
-        tokio::spawn(script(Side { head, requests, buffer: BytesMut::new(), respond, responses: None }));
+        let leaving = Arc::clone(&leaving);
+        tokio::spawn(script(Side { head, requests, buffer: BytesMut::new(), respond, responses: None, leaving }));
     }
 }
 
@@ -89,6 +103,7 @@ pub struct Side {
     buffer: BytesMut,
     respond: SendResponse<Bytes>,
     responses: Option<SendStream<Bytes>>,
+    leaving: Arc<Notify>,
 }
 
 impl Side {
@@ -145,6 +160,11 @@ impl Side {
     /// Resets the call.
     pub fn reset(&mut self, reason: h2::Reason) {
         self.begin().send_reset(reason);
+    }
+
+    /// Asks for no more calls on this connection, as HTTP/2 does: those that are there go on.
+    pub fn leave(&self) {
+        self.leaving.notify_one();
     }
 
     /// Waits for the client to cancel the call, and says with what.
