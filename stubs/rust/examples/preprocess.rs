@@ -32,7 +32,7 @@ async fn preprocess() -> Result<(), Box<dyn Error>> {
             Event::Result(result) => {
                 let features = result.end?;
                 fs::write(out, &*features.bytes)?;
-                println!("{out}: {} bytes, made in {:?}", features.bytes.len(), features.timings.transforming);
+                println!("{out}: {} bytes", features.bytes.len());
             }
         }
     }

@@ -38,6 +38,8 @@ type Connector = Box<dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Io>>> + S
 /// next call.
 pub struct Channel {
     connector: Connector,
+    /// As the caller said it, for errors.
+    address: String,
     /// As it stands in `:authority`.
     authority: String,
     scheme: &'static str,
@@ -58,10 +60,11 @@ impl Channel {
     pub fn new(address: &str) -> Self {
         if let Some(path) = address.strip_prefix("unix:") {
             let path = path.to_owned();
-            return Channel::over("localhost", move || {
+            let channel = Channel::over("localhost", move || {
                 let path = path.clone();
                 Box::pin(async move { Ok(Box::new(UnixStream::connect(path).await?) as Box<dyn Io>) })
             });
+            return Channel { address: address.to_owned(), ..channel };
         }
         let target = address.to_owned();
         Channel::over(address, move || {
@@ -82,6 +85,7 @@ impl Channel {
     {
         Channel {
             connector: Box::new(connector),
+            address: authority.to_owned(),
             authority: authority.to_owned(),
             scheme: "http",
             authorization: None,
@@ -116,7 +120,7 @@ impl Channel {
         };
         let connected = timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| Err("nothing".to_owned()));
         let (sender, connection) = connected.map_err(|error| {
-            Status::new(Code::Unavailable, format!("Expected a server at {}, got: {error}", self.authority))
+            Status::new(Code::Unavailable, format!("Expected a server at {}, got: {error}", self.address))
         })?;
         // It ends with the connection, whose error each call is told.
         tokio::spawn(async move { drop(connection.await) });

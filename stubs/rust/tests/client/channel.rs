@@ -129,7 +129,10 @@ async fn a_server_that_is_not_there_is_unavailable_whatever_the_address() {
     let directory = std::env::temp_dir().join(format!("monopath-{}", std::process::id()));
     for address in ["127.0.0.1:1".to_owned(), "nowhere".to_owned(), format!("unix:{}", directory.display())] {
         match Client::connect(&address).capabilities().await {
-            Err(Error::Stream(error)) => assert_eq!(error.code, Code::Unavailable, "{address}"),
+            Err(Error::Stream(error)) => {
+                assert_eq!(error.code, Code::Unavailable);
+                assert!(error.message.starts_with(&format!("Expected a server at {address}, got: ")), "{error}");
+            }
             other => panic!("Expected no server at {address}, got {other:?}"),
         }
     }
