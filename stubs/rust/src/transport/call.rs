@@ -16,6 +16,9 @@ use super::trailers::{check_response, status_of, status_of_error};
 use super::Call;
 use crate::status::{Code, Status};
 
+/// How much of the connection's window a call holds while it waits for more: one that nobody drives must not stop the others.
+const RESERVED_BYTES: usize = 64 << 10;
+
 /// A call over HTTP/2. Its stream is reset when it is dropped before its end.
 pub(super) struct H2Call {
     requests: SendStream<Bytes>,
@@ -62,7 +65,7 @@ impl H2Call {
                 self.queue.pop_front();
                 continue;
             }
-            self.requests.reserve_capacity(data.len());
+            self.requests.reserve_capacity(data.len().min(RESERVED_BYTES));
             while self.requests.capacity() == 0 {
                 match self.requests.poll_capacity(context) {
                     Poll::Ready(Some(granted)) => granted?,
@@ -126,7 +129,7 @@ impl H2Call {
 
 impl Call for H2Call {
     fn push(&mut self, message: Bytes) {
-        if self.send_closed || self.wants_half_close {
+        if self.send_closed || self.wants_half_close || self.end.is_some() {
             return;
         }
         match prefix(&message) {
