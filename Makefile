@@ -85,7 +85,7 @@ baseline: $(DEVELOPMENT) ## Make the present contract the released one. Only whe
 .PHONY: clean
 clean: ## Remove everything that make made.
 	@rm -rf .venv .venv-generate .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist \
-	  stubs/typescript/node_modules stubs/typescript/dist
+	  stubs/typescript/node_modules stubs/typescript/dist stubs/rust/Cargo.lock
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"Expected Python 3.11 or later, got {sys.version.split()[0]}")'

@@ -46,6 +46,12 @@ GENERATED = (
         fresh="monopath/v1",
         committed=REPOSITORY / "stubs" / "go" / "monopath" / "v1",
     ),
+    Generated(
+        name="Rust",
+        command=lambda out: ("stubs/rust/generate.sh", str(out)),
+        fresh="src/v1",
+        committed=REPOSITORY / "stubs" / "rust" / "src" / "v1",
+    ),
 )
 
 

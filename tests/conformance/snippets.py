@@ -65,6 +65,21 @@ def _go(text: str, directory: Path) -> Sequence[Sequence[str | Path]]:
     return [(_STUBS / "go" / "debian-go.sh", "run", script)]
 
 
+def _rust(text: str, directory: Path) -> Sequence[Sequence[str | Path]]:
+    # A crate of its own that depends on the client's, built beside it.
+    crate = _STUBS / "rust"
+    manifest = directory / "Cargo.toml"
+    manifest.write_text(
+        "[package]\nname = 'stream'\nversion = '0.1.0'\nedition = '2021'\n"
+        f"[dependencies]\nmonopath = {{ path = '{crate}' }}\n"
+        "tokio = { version = '1', features = ['macros'] }\n"
+    )
+    source = directory / "src" / "main.rs"
+    source.parent.mkdir()
+    source.write_text(text)
+    return [(crate / "debian-cargo.sh", "run", "--quiet", "--release", "--manifest-path", manifest, "--")]
+
+
 def _cpp(_text: str, _directory: Path) -> Sequence[Sequence[str | Path]]:
     # Its build takes the example out itself, and compiles it with every warning as an error.
     build = REPOSITORY / "build" / "cpp"
@@ -76,6 +91,7 @@ SNIPPETS = (
     Snippet("TypeScript", _STUBS / "typescript" / "README.md", "js", _javascript),
     Snippet("C++", _STUBS / "cpp" / "README.md", "cpp", _cpp),
     Snippet("Go", _STUBS / "go" / "README.md", "go", _go),
+    Snippet("Rust", _STUBS / "rust" / "README.md", "rust", _rust),
 )
 
 

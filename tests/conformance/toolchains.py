@@ -62,6 +62,7 @@ _TYPESCRIPT = REPOSITORY / "stubs" / "typescript"
 _TYPESCRIPT_MAIN = _TYPESCRIPT / "dist" / "conformance" / "main.js"
 _CPP_PROGRAM = REPOSITORY / "build" / "cpp" / "monopath_conformance"
 _GO_PROGRAM = REPOSITORY / "build" / "go" / "monopath-conformance"
+_RUST_PROGRAM = REPOSITORY / "build" / "rust" / "release" / "monopath-conformance"
 
 TOOLCHAINS = (
     Toolchain(
@@ -111,6 +112,25 @@ TOOLCHAINS = (
             "golang-google-protobuf-dev": "",
             "golang-google-genproto-dev": "",
             "golang-github-golang-protobuf-1-5-dev": "",
+        },
+    ),
+    Toolchain(
+        name="Rust",
+        program=Program((_RUST_PROGRAM,)),
+        product=_RUST_PROGRAM,
+        builds=(Step(("stubs/rust/debian-cargo.sh", "build", "--release", "--workspace", "--bins", "--examples")),),
+        packages={
+            "cargo": "cargo",
+            "protobuf-compiler": "protoc",
+            "librust-base64-dev": "",
+            "librust-futures-util-dev": "",
+            "librust-h2-dev": "",
+            "librust-percent-encoding-dev": "",
+            "librust-prost-build-dev": "",
+            "librust-prost-dev": "",
+            "librust-prost-types-dev": "",
+            "librust-serde-json-dev": "",
+            "librust-tokio-dev": "",
         },
     ),
 )
