@@ -7,7 +7,7 @@ import json
 import os
 import re
 import signal
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -320,13 +320,11 @@ def test_a_server_that_dies_in_the_middle_is_named(
             server.wait()
             writing.write(images[2].read_bytes())
 
-    with (
-        serving("--address", f"unix:{tmp_path / 'socket'}", "--cuda", "off") as server,
-        ThreadPoolExecutor(1) as beside,
-    ):
-        killing = beside.submit(kill_and_write)
+    with serving("--address", f"unix:{tmp_path / 'socket'}", "--cuda", "off") as server:
+        killing = threading.Thread(target=kill_and_write, daemon=True)
+        killing.start()
         done = monopath("preprocess", images[0], pipe, "--json", "--server", server.address)
-        killing.result()
+        killing.join(30)
     assert done.exit_code == 3
     assert done.stderr.splitlines()[-1].startswith(f"Lost the server at {server.address} (")
 

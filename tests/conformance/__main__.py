@@ -50,6 +50,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--client", action="append", dest="clients", choices=names, help="only this (repeatable)")
     parser.add_argument("--vector", action="append", dest="vectors", choices=vectors, metavar="NAME", help="only this")
     parser.add_argument("--build", action="store_true", help="install what other languages need, and build them first")
+    parser.add_argument(
+        "--only-built", action="store_true", help="not Python's clients and buf curl: `make test` has them"
+    )
     parser.add_argument("--require-all", action="store_true", help="fail where a client is missing")
     parser.add_argument(
         "--cuda", choices=("interpreter", "auto", "off"), default="interpreter", help="what the server with CUDA is"
@@ -59,7 +62,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _clients(options: argparse.Namespace, console: Console) -> tuple[list[ClientKind], list[ClientReport]]:
     """The clients that can run here, and reports of those that cannot."""
-    kinds = [kind for kind in (*PYTHON, BUF) if not options.clients or kind.name in options.clients]
+    unbuilt = () if options.only_built else (*PYTHON, BUF)
+    kinds = [kind for kind in unbuilt if not options.clients or kind.name in options.clients]
     wanted = [toolchain for toolchain in TOOLCHAINS if not options.clients or toolchain.name in options.clients]
     # Side by side: what one downloads takes no processor from what another compiles.
     with ThreadPoolExecutor(len(TOOLCHAINS)) as pool:

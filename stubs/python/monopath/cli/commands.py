@@ -51,6 +51,8 @@ class CommandGroup(TyperGroup):
 
 
 class _Commands(Mapping[str, Any]):
+    """Typer's own commands by their names, each made when it is looked up."""
+
     def __getitem__(self, name: str) -> Any:
         about = _COMMANDS[name]
         command_class = None
