@@ -46,4 +46,4 @@ def test_a_misspelt_command_is_told_with_the_one_that_may_be_meant(monopath: Mon
 def test_each_command_is_listed_with_what_it_is_for(monopath: Monopath) -> None:
     listed = monopath("--help").stdout.partition("Commands:\n")[2].splitlines()
     for line, (name, command) in zip(listed, CommandGroup().commands.items(), strict=False):
-        assert line.split() == [name, *command.short_help.split()]
+        assert line.split() == [name, *(command.short_help or "").split()]

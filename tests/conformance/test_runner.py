@@ -143,7 +143,9 @@ def test_a_missing_client_is_told_and_fails_only_where_all_are_required(
 def test_only_what_is_built_runs_where_the_others_ran_before(
     run_command: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    toolchain = replace(TOOLCHAINS[0], name="Elsewhere", program=_liar("nothing").program, product=clients.REPOSITORY)
+    honest = _liar("nothing").program
+    assert honest is not None
+    toolchain = replace(TOOLCHAINS[0], name="Elsewhere", program=honest, product=clients.REPOSITORY)
     monkeypatch.setattr(command, "TOOLCHAINS", (toolchain,))
     assert run_command("another_byte", "--client", "Elsewhere", "--only-built") == 0
     assert capsys.readouterr().out.endswith("conformance: 1 passed, 0 failed, 0 skipped\n")
