@@ -31,14 +31,23 @@ demo: $(RUNTIME) ## Stream real photographs through a real server and compare ev
 test: check ## Check everything and run all tests.
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
+# Its parts are many programs that use one core each, and waiting for the network: always two at a time.
 .PHONY: check
-check: $(DEVELOPMENT) $(TOOLCHAIN) ## Lint, types, contract lint, stubs without a diff, GPU kernels without a float.
+check: ## Lint, types, contract lint, stubs without a diff, GPU kernels without a float.
+	@$(MAKE) --no-print-directory --jobs 2 $(DEVELOPMENT) $(TOOLCHAIN)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check-types check-all-else
+
+.PHONY: check-types
+check-types: $(DEVELOPMENT)
+	@$(BIN)/mypy
+
+.PHONY: check-all-else
+check-all-else: $(DEVELOPMENT) $(TOOLCHAIN)
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check --quiet $(SOURCES)
-	@$(BIN)/mypy
 	@cd protos && ../$(BIN)/buf lint && ../$(BIN)/buf format --diff --exit-code && ../$(BIN)/buf breaking --against baseline.binpb
-	@$(BIN)/python -m tests.numerics.compile_kernels
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && protos/generate.sh "$$out" && diff -r "$$out/monopath/v1" stubs/python/monopath/v1 --exclude __pycache__
+	@$(BIN)/python -m tests.numerics.compile_kernels
 
 .PHONY: conformance
 conformance: $(DEVELOPMENT) ## Build the clients of all languages and run the same vectors with each. CONFORMANCE=--help says more.

@@ -7,6 +7,8 @@ import json
 import os
 import re
 import signal
+import threading
+from functools import partial
 from pathlib import Path
 
 import ml_dtypes
@@ -15,12 +17,12 @@ import pytest
 from PIL import Image
 from safetensors import safe_open
 
-from monopath import Client
+from monopath import Client, Resume, _stream
 from monopath.cli.options import DEFAULT_PRESET
 from monopath_server.reference import reference_features
 from tests.cli.conftest import Monopath, json_lines
 from tests.demo.checkpoints import reference_config
-from tests.support.processes import ServerProcess, run_monopath, serving, starting
+from tests.support.processes import ServerProcess, run_monopath, serving
 
 FIELDS = [
     "id",
@@ -303,21 +305,28 @@ def test_names_that_are_no_text_reach_neither_the_server_nor_the_terminal(
     assert line["label"] == f"{tmp_path}/odd\x1b[31m?.png"
 
 
-def test_a_server_that_dies_in_the_middle_is_named(images: list[Path], tmp_path: Path) -> None:
+def test_a_server_that_dies_in_the_middle_is_named(
+    monopath: Monopath, images: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The last of eight openings comes after ten seconds; what is said then is the same after one.
+    monkeypatch.setattr(_stream, "Resume", partial(Resume, max_opening_count=3))
     pipe = tmp_path / "pipe.png"
     os.mkfifo(pipe)
-    with (
-        serving("--address", f"unix:{tmp_path / 'socket'}", "--cuda", "off") as server,
-        starting("preprocess", images[0], pipe, "--json", "--server", server.address) as process,
-    ):
+
+    def kill_and_write() -> None:
         # Opening a pipe waits for its reader: the command's stream is then open.
         with pipe.open("wb") as writing:
             server.send_signal(signal.SIGKILL)
             server.wait()
             writing.write(images[2].read_bytes())
-        _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 3
-    assert stderr.splitlines()[-1].startswith(f"Lost the server at {server.address} (")
+
+    with serving("--address", f"unix:{tmp_path / 'socket'}", "--cuda", "off") as server:
+        killing = threading.Thread(target=kill_and_write, daemon=True)
+        killing.start()
+        done = monopath("preprocess", images[0], pipe, "--json", "--server", server.address)
+        killing.join(30)
+    assert done.exit_code == 3
+    assert done.stderr.splitlines()[-1].startswith(f"Lost the server at {server.address} (")
 
 
 def test_more_features_in_flight_than_the_server_takes_is_no_error(monopath: Monopath, tmp_path: Path) -> None:

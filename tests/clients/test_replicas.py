@@ -260,35 +260,36 @@ def _check_real(results: list[Result[Any]], count: int) -> None:
         assert str(result.plan.original_size.height_px) == result.label == str(99 + result.id)
 
 
-@contextlib.contextmanager
-def _two_servers() -> Iterator[list[ServerProcess]]:
-    with _server() as first, _server() as second:
-        yield [first, second]
-
-
 def _server(address: str = "127.0.0.1:0") -> contextlib.AbstractContextManager[ServerProcess]:
     return serving_process("--address", address, "--cuda", "off", "--workers", "1", "--grace", "10")
 
 
+@pytest.fixture(scope="module")
+def survivor() -> Iterator[ServerProcess]:
+    """The server that is not killed, for all tests: each start takes seconds."""
+    with _server() as server:
+        yield server
+        assert server.stop().exit_code == 0
+
+
 @KINDS
 @pytest.mark.parametrize("streams", [1, 4])
-def test_a_killed_server_costs_no_result(kind: str, streams: int) -> None:
+def test_a_killed_server_costs_no_result(kind: str, streams: int, survivor: ServerProcess) -> None:
     """SIGKILL in the middle of 100 items: 100 results, each once."""
-    with _two_servers() as servers:
-        alive = {server.address: server for server in servers}
+    with _server() as killed:
         results: list[Result[Any]] = []
 
         def take(result: Result[Any]) -> None:
             results.append(result)
             if len(results) == 20:
-                servers[0].send_signal(signal.SIGKILL)
+                killed.send_signal(signal.SIGKILL)
 
-        _map_real(kind, list(alive), _images(100), take, streams=streams)
+        _map_real(kind, [killed.address, survivor.address], _images(100), take, streams=streams)
         _check_real(results, 100)
 
 
-@KINDS
-@pytest.mark.parametrize("streams", [1, 4])
+# Each client and each count of streams once: what they share is one core, and each restart takes ten seconds.
+@pytest.mark.parametrize(("kind", "streams"), [("sync", 4), ("asyncio", 1)])
 def test_a_rolling_restart_loses_and_repeats_nothing(kind: str, streams: int) -> None:
     """SIGTERM to each of two servers in turn while items flow, with a new process in the place of the first."""
     results: list[Result[Any]] = []
@@ -322,7 +323,8 @@ def test_a_rolling_restart_loses_and_repeats_nothing(kind: str, streams: int) ->
             restarted.set()
 
     over = Gate()
-    with _two_servers() as servers, contextlib.ExitStack() as stack:
+    with _server() as first, _server() as second, contextlib.ExitStack() as stack:
+        servers = [first, second]
         restarting = threading.Thread(target=restart)
         restarting.start()
         try:

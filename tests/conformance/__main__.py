@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--client", action="append", dest="clients", choices=names, help="only this (repeatable)")
     parser.add_argument("--vector", action="append", dest="vectors", choices=vectors, metavar="NAME", help="only this")
     parser.add_argument("--build", action="store_true", help="install what other languages need, and build them first")
+    parser.add_argument(
+        "--only-built", action="store_true", help="not Python's clients and buf curl: `make test` has them"
+    )
     parser.add_argument("--require-all", action="store_true", help="fail where a client is missing")
     parser.add_argument(
         "--cuda", choices=("interpreter", "auto", "off"), default="interpreter", help="what the server with CUDA is"
@@ -58,24 +62,29 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _clients(options: argparse.Namespace, console: Console) -> tuple[list[ClientKind], list[ClientReport]]:
     """The clients that can run here, and reports of those that cannot."""
-    kinds = [kind for kind in (*PYTHON, BUF) if not options.clients or kind.name in options.clients]
+    unbuilt = () if options.only_built else (*PYTHON, BUF)
+    kinds = [kind for kind in unbuilt if not options.clients or kind.name in options.clients]
+    wanted = [toolchain for toolchain in TOOLCHAINS if not options.clients or toolchain.name in options.clients]
+    # Side by side: what one downloads takes no processor from what another compiles.
+    with ThreadPoolExecutor(len(TOOLCHAINS)) as pool:
+        faults = list(pool.map(lambda toolchain: _fault(toolchain, console, build_first=options.build), wanted))
     missing = []
-    for toolchain in TOOLCHAINS:
-        if options.clients and toolchain.name not in options.clients:
-            continue
-        try:
-            _prepare(toolchain, console, build_first=options.build)
+    for toolchain, fault in zip(wanted, faults, strict=True):
+        if fault:
+            missing.append(ClientReport(toolchain.name, missing=fault))
+        else:
             kinds.append(toolchain.kind)
-        except ToolchainMissing as why:
-            missing.append(ClientReport(toolchain.name, missing=str(why)))
     return kinds, missing
 
 
-def _prepare(toolchain: Toolchain, console: Console, *, build_first: bool) -> None:
-    if build_first:
-        build(toolchain, lambda text: _say(console, text))
-    elif not built(toolchain):
-        raise ToolchainMissing("not built; `make conformance` builds it")
+def _fault(toolchain: Toolchain, console: Console, *, build_first: bool) -> str:
+    """Build a client where that is asked for. Returns why it cannot run; empty where it can."""
+    try:
+        if build_first:
+            build(toolchain, lambda text: _say(console, text))
+    except ToolchainMissing as why:
+        return str(why)
+    return "" if built(toolchain) else "not built; `make conformance` builds it"
 
 
 def _is_any_stale(names: set[str], console: Console) -> bool:

@@ -140,6 +140,17 @@ def test_a_missing_client_is_told_and_fails_only_where_all_are_required(
     assert f"Nowhere: {'missing' if exit_status else 'skipped'}: not built" in capsys.readouterr().out
 
 
+def test_only_what_is_built_runs_where_the_others_ran_before(
+    run_command: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    honest = _liar("nothing").program
+    assert honest is not None
+    toolchain = replace(TOOLCHAINS[0], name="Elsewhere", program=honest, product=clients.REPOSITORY)
+    monkeypatch.setattr(command, "TOOLCHAINS", (toolchain,))
+    assert run_command("another_byte", "--client", "Elsewhere", "--only-built") == 0
+    assert capsys.readouterr().out.endswith("conformance: 1 passed, 0 failed, 0 skipped\n")
+
+
 # ---- no vector passes by accident
 
 

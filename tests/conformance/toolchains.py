@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ __all__ = ["TOOLCHAINS", "Toolchain", "ToolchainMissing", "build", "built"]
 _LOGS = REPOSITORY / "build" / "conformance"
 _INSTALL_SECONDS = 900
 _BUILD_SECONDS = 1200
+_INSTALLING = threading.Lock()
+"""Debian installs for one at a time, and two languages share packages."""
 
 
 class ToolchainMissing(Exception):
@@ -161,23 +164,24 @@ def _install(toolchain: Toolchain, say: Callable[[str], None]) -> None:
     """Install Debian packages. Those of a user without rights, or of another system, are the user's own matter."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
-    # What brings a command may have come another way, and then its package would be in the way of that.
-    missing = [
-        package
-        for package, command in toolchain.packages.items()
-        if not (shutil.which(command) if command else _is_installed(package))
-    ]
-    if not missing:
-        return
-    say(f"Installing {' '.join(missing)} for {toolchain.name}")
-    environment = {"DEBIAN_FRONTEND": "noninteractive"}
-    install = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *missing)
-    try:
-        _run(toolchain, install, _INSTALL_SECONDS, environment)
-    except ToolchainMissing:
-        # The lists of packages may be old, or not there yet.
-        _run(toolchain, ("apt-get", "update", "--quiet"), _INSTALL_SECONDS, environment)
-        _run(toolchain, install, _INSTALL_SECONDS, environment)
+    with _INSTALLING:
+        # What brings a command may have come another way, and then its package would be in the way of that.
+        missing = [
+            package
+            for package, command in toolchain.packages.items()
+            if not (shutil.which(command) if command else _is_installed(package))
+        ]
+        if not missing:
+            return
+        say(f"Installing {' '.join(missing)} for {toolchain.name}")
+        environment = {"DEBIAN_FRONTEND": "noninteractive"}
+        install = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *missing)
+        try:
+            _run(toolchain, install, _INSTALL_SECONDS, environment)
+        except ToolchainMissing:
+            # The lists of packages may be old, or not there yet.
+            _run(toolchain, ("apt-get", "update", "--quiet"), _INSTALL_SECONDS, environment)
+            _run(toolchain, install, _INSTALL_SECONDS, environment)
 
 
 def _is_installed(package: str) -> bool:

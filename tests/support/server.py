@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-from monopath_server.app import Server
 from monopath_server.settings import DeviceMode, Settings
 
 __all__ = ["quick_settings", "running_server"]
@@ -26,5 +25,7 @@ def quick_settings(**changes: object) -> Settings:
 @contextlib.asynccontextmanager
 async def running_server(settings: Settings | None = None) -> AsyncIterator[str]:
     """Start a server in this event loop; gives its address, stops it without loss."""
+    from monopath_server.app import Server
+
     async with Server(settings or quick_settings()) as server:
         yield server.address

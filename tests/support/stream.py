@@ -8,7 +8,7 @@ import io
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import grpc
 import numpy as np
@@ -31,11 +31,13 @@ from monopath.v1 import (
     service_pb2_grpc,
     tensor_pb2,
 )
-from monopath_server.app import Server
 from monopath_server.settings import Settings
 from tests.support.grammar import Party, StreamTrace
 from tests.support.segments import MappedSegment
 from tests.support.server import quick_settings
+
+if TYPE_CHECKING:
+    from monopath_server.app import Server
 
 __all__ = [
     "Outcome",
@@ -326,6 +328,9 @@ class Rig:
 @contextlib.asynccontextmanager
 async def running_rig(settings: Settings | None = None) -> AsyncIterator[Rig]:
     """A server in this event loop and a channel to it. On the way out no stream may have left memory behind."""
+    # A client in a process of its own does not wait for all that a server imports.
+    from monopath_server.app import Server
+
     async with Server(settings or quick_settings()) as server, grpc.aio.insecure_channel(server.address) as channel:
         yield Rig(server, channel)
     assert server.engines.buffers.held_bytes == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -30,6 +31,12 @@ __all__ = ["Engines"]
 
 KEPT_ENGINES = 64
 EngineT = TypeVar("EngineT")
+
+
+@functools.cache
+def _check_arithmetic_once() -> None:
+    """A process may start several servers, one after another; its arithmetic stays what it was found to be."""
+    check_arithmetic()
 
 
 class _Recent(Generic[EngineT]):
@@ -151,7 +158,7 @@ class Engines:
             self._settings.max_shared_memory_bytes,
             self._evict_segments,
         )
-        await asyncio.to_thread(check_arithmetic)
+        await asyncio.to_thread(_check_arithmetic_once)
         await self._devices.warm_up()
 
     async def close(self) -> None:

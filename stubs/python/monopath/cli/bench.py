@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from monopath import DataType, MonopathError
 from monopath.cli.faults import ExitCode, UserFault, needs_server
@@ -167,6 +166,8 @@ def _progress() -> Iterator[Callable[[str, float], None]]:
     if not console.is_terminal:
         yield lambda _title, _part: None
         return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description:<32}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("Measuring", total=1.0)

@@ -8,23 +8,16 @@ from typing import Annotated
 
 import typer
 
-from monopath.cli.bench import bench
-from monopath.cli.capabilities import capabilities
-from monopath.cli.configuration.options import GroupedCommand
-from monopath.cli.doctor import doctor
+from monopath.cli.commands import CommandGroup
 from monopath.cli.faults import UserFault
 from monopath.cli.output import error_console, out_console
-from monopath.cli.plan import plan
-from monopath.cli.preprocess import preprocess
-from monopath.cli.preview import preview
-from monopath.cli.serve import serve
-from monopath.cli.verify import verify
 from monopath_server import __version__
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="monopath",
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     # Faults of users are printed by `main`; a traceback is for faults of ours, and then it is whole.
@@ -34,14 +27,6 @@ app = typer.Typer(
     epilog="Exit codes: 0 done; 1 at least one image failed or differs, or a server could not start; 2 wrong "
     "arguments, files or config; 3 no server answers, or it was lost; 130 Ctrl-C.",
 )
-app.command(name="serve", cls=GroupedCommand, short_help="Run a server.")(serve)
-app.command(short_help="What this host can do for a server, and what to change.")(doctor)
-app.command(short_help="Turn image files into features.")(preprocess)
-app.command(short_help="Grids, token counts and encoder ranks from sizes alone.")(plan)
-app.command(short_help="Draw what the model sees of image files.")(preview)
-app.command(short_help="What a server can do.")(capabilities)
-app.command(short_help="Hold every byte of every path against a reference.")(verify)
-app.command(short_help="Measure speed beside what it is held against.")(bench)
 
 
 def _write_version(wanted: bool) -> None:

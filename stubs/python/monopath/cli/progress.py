@@ -6,8 +6,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
 from monopath.cli.output import error_console
 
 __all__ = ["progress", "waiting"]
@@ -23,6 +21,9 @@ def progress(description: str, count: int, *, as_json: bool = False) -> Iterator
     if not console.is_terminal or (as_json and os.isatty(1)):
         yield lambda: None
         return
+    # It takes a tenth of a second, which only who sees a bar is to wait for.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     words = TextColumn("{task.description}")
     columns = (words, BarColumn(), MofNCompleteColumn()) if count > 1 else (SpinnerColumn(), words)
     # Stdout stays as it is: redirected, what is piped from it would land on the terminal.
