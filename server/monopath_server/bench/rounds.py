@@ -18,8 +18,9 @@ Action: TypeAlias = Callable[[], Iterable[Reading]]
 """Measures something once."""
 
 _MAX_REPETITIONS = 5000
-_THREADED_FACTOR = 5
-"""Threads take some milliseconds until all of them run, and as long where not all of them do any more."""
+_THREADED_SECONDS = 0.2
+"""Threads take some milliseconds until all of them run, and as long where not all of them do any more: shorter samples
+say less of them than of the scheduler."""
 
 
 def run_rounds(
@@ -58,7 +59,7 @@ class Sampler:
         work()
         once_seconds = max(time.perf_counter() - started, 1e-7)
         self._repetitions = _repetitions(sample_seconds, once_seconds)
-        self._threaded_repetitions = _repetitions(_THREADED_FACTOR * sample_seconds, once_seconds)
+        self._threaded_repetitions = _repetitions(max(_THREADED_SECONDS, sample_seconds), once_seconds)
 
     def in_one_thread(self) -> Spent:
         """Sample in the calling thread."""
