@@ -10,7 +10,9 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 registry=/usr/share/cargo/registry
-if ! command -v cargo >/dev/null || ! compgen -G "$registry/h2-0.3.*" >/dev/null ||
+# rustup's cargo may lead the path and have no toolchain.
+cargo --version >/dev/null 2>&1 || PATH=/usr/bin:$PATH
+if ! cargo --version >/dev/null 2>&1 || ! compgen -G "$registry/h2-0.3.*" >/dev/null ||
   ! compgen -G "$registry/prost-build-0.11.*" >/dev/null || ! compgen -G "$registry/serde_json-1.*" >/dev/null; then
   echo "Expected cargo and Debian's crates, got not all of them: apt-get install cargo librust-base64-dev librust-futures-util-dev librust-h2-dev" \
     "librust-percent-encoding-dev librust-prost-build-dev librust-prost-dev librust-prost-types-dev librust-serde-json-dev" \
