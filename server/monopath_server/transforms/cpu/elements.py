@@ -103,7 +103,9 @@ def _emit_bfloat16_line(builder: Builder, pixels: Value, target: Value, channel_
     """Even and odd pixels apart, so that the upper halves of both, taken in turn, are the line."""
     left = load(builder, pixels, _WORDS)
     right = load(builder, add_bytes(builder, pixels, 4 * GROUP_PIXELS), _WORDS)
-    parities = [builder.bitcast(shuffle(builder, left, right, list(range(first, 16, 2))), _BYTES) for first in (0, 1)]
+    parities = [
+        builder.bitcast(shuffle(builder, left, right, list(range(first, LINE_PIXELS, 2))), _BYTES) for first in (0, 1)
+    ]
     upper_halves = [lane for half in range(1, LINE_PIXELS, 2) for lane in (half, LINE_PIXELS + half)]
     for channel in range(3):
         even, odd = (
